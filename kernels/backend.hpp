@@ -221,6 +221,8 @@ class Backend {
   virtual std::unique_ptr<Memory> allocate(std::size_t size_bytes) = 0;
   /// What there is for allocate(), where that is not the host's memory.
   virtual std::optional<OwnMemory> own_memory() const { return std::nullopt; }
+  /// The GPU in whose memory that is, as CUDA counts them in this process.
+  virtual std::optional<int> device() const { return std::nullopt; }
   /// Host memory that copies from and to this backend are fast with; zeroed. Any thread may call.
   virtual std::shared_ptr<std::byte> allocate_host(std::size_t size_bytes);
 
@@ -564,5 +566,7 @@ std::unique_ptr<Backend> make_cuda_backend(const BackendOptions& options);
 std::string cuda_problem();
 /// The GPU that make_cuda_backend() takes, its driver and libraries. REQUIRES: as there.
 std::string cuda_description();
+/// How many ranks of this host compute on that GPU, as launchers tell. REQUIRES: as there.
+int ranks_on_cuda_device();
 
 }  // namespace swarmpi::kernels

@@ -17,6 +17,8 @@ std::string cuda_problem() {
 
 std::string cuda_description() { return {}; }
 
+int ranks_on_cuda_device() { return 1; }
+
 }  // namespace swarmpi::kernels
 
 #endif

@@ -67,6 +67,7 @@ class CudaBackend final : public Backend {
     return std::make_unique<DeviceMemory>(device_.index(), size_bytes);
   }
   std::optional<OwnMemory> own_memory() const override { return device_.memory(); }
+  std::optional<int> device() const override { return device_.index(); }
   std::shared_ptr<std::byte> allocate_host(std::size_t size_bytes) override;
 
   void upload(void* to, const void* from_host, std::size_t size_bytes) override {
@@ -580,6 +581,12 @@ std::string cuda_description() {
   return cuda::description(properties) + ", " + std::to_string(gigabytes) +
          " GiB, driver for CUDA " + version(driver) + ", CUDA " + version(CUDART_VERSION) +
          ", cuBLASLt " + std::to_string(cuda::cublas_lt().version());
+}
+
+int ranks_on_cuda_device() {
+  int devices = 0;
+  cuda::check(cudaGetDeviceCount(&devices), "counting the devices");
+  return cuda::ranks_on_device(devices);
 }
 
 }  // namespace swarmpi::kernels

@@ -91,7 +91,7 @@ class SwarmpiTest(unittest.TestCase):
     def hidden_files(self, run):
         """Those in the folders of the run FOLDER/RUN, and of its checkpoints."""
         return sorted(
-            glob.glob(self.path(run, ".*")) + glob.glob(self.path(run, "checkpoints", ".*"))
+            glob.glob(self.path(run, ".*")) + glob.glob(self.path(run, "RUN.checkpoints", ".*"))
         )
 
     # Training
@@ -194,7 +194,7 @@ class DisturbedSwarmTest(ReferenceTest):
 
     def wait_for_checkpoint(self, name, step, swarm=None):
         """Returns when the run has this checkpoint, or the swarm has ended."""
-        manifest = self.path(name, "checkpoints", f"step-{step}", "manifest")
+        manifest = self.path(name, "RUN.checkpoints", f"step-{step}", "manifest")
         wait_for(
             lambda: swarm and swarm.poll() is not None or os.path.exists(manifest),
             f"the checkpoint of step {step}",
@@ -214,7 +214,7 @@ class DisturbedSwarmTest(ReferenceTest):
 
     def checkpoints(self, name):
         """The steps of its checkpoints."""
-        manifests = glob.glob(self.path(name, "checkpoints", "step-*", "manifest"))
+        manifests = glob.glob(self.path(name, "RUN.checkpoints", "step-*", "manifest"))
         return sorted(int(path.split(os.sep)[-2].removeprefix("step-")) for path in manifests)
 
     def assert_undisturbed(self, swarm, run):
@@ -227,6 +227,6 @@ class DisturbedSwarmTest(ReferenceTest):
     def assert_resumes(self, name, ranks=None):
         """It has not ended complete, and goes on to the same run as the reference."""
         self.assert_unfinished(self.path(name, "RUN.h5"))
-        checkpoints = self.path(name, "checkpoints")
+        checkpoints = self.path(name, "RUN.checkpoints")
         resumed = self.train(name, *self.settings, ranks=ranks, resume=checkpoints)
         self.assert_same_run(self.reference, resumed)

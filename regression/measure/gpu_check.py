@@ -68,6 +68,14 @@ KILLS = [
     "faults.mode=kill",
     'faults.at=[{step=20,peer=1,event="kill"},{step=50,peer=0,event="kill",point="reduce"}]',
 ]
+# Ranks that share a GPU reach each other by the network; each has an NCCL_HOSTID of its own.
+NCCL_ON_ONE_DEVICE = {
+    "NCCL_P2P_DISABLE": "1",
+    "NCCL_SHM_DISABLE": "1",
+    "NCCL_NET": "Socket",
+    "NCCL_SOCKET_IFNAME": "lo",
+}
+REDUCE = ["compute.kernels=cuda", "swarm.collectives=nccl", "train.steps=60"]
 MIXED = ["swarm.allow_mixed=true", 'peers=[{peers=[1,3],kernels="reference"}]']
 
 
@@ -88,7 +96,7 @@ class Checks:
         self.name = ""
 
     def run(self, command, may_fail=False):
-        environment = {**launch_environment(), "TMPDIR": str(self.folder)}
+        environment = {**launch_environment(), "TMPDIR": str(self.folder), **NCCL_ON_ONE_DEVICE}
         log = self.logs / f"{self.name}.log"
         with open(log, "ab") as file:
             done = subprocess.run(
@@ -152,6 +160,33 @@ class Checks:
                 raise Failure(f"{name} differs from one process alone: {said}")
         figures = {"runs_equal": len(others) + 1, "quickstart_100_steps_s": alone_s}
         return figures, "one process twice, four ranks on one GPU twice, and with kills: equal bits"
+
+    def collectives(self):
+        sets = [word for setting in REDUCE for word in ("--set", setting)]
+        said = self.run([BINARY, "check", "inputs/quickstart.toml", *sets], may_fail=True)
+        if "have not been tried" in said:
+            return {}, "decks are refused NCCL (docs/gpus.md): nothing was tried"
+        alone, _ = self.train("by_nobody", 1)
+        runs = (("by_nccl", []), ("by_nccl_kills", KILLS))
+        for name, settings in runs:
+            run, _ = self.train(name, 4, "swarm.collectives=nccl", *settings)
+            said = self.run([BINARY, "compare", alone, run])
+            if "equal bit for bit" not in said:
+                raise Failure(f"{name} differs from one process alone: {said}")
+        reduce = [BINARY, "bench", "reduce", "--json", *sets]
+        launch = [MPIRUN, "--map-by", "node:oversubscribe", "--bind-to", "none", "-n", 2]
+        said = self.run([*launch, *reduce])
+        found = json.loads(said[said.index("{") :])
+        if found["steps_by_collective"] == 0:
+            raise Failure(f"no step went by NCCL: {said}")
+        figures = {
+            "collective_runs_equal": len(runs),
+            "nccl_seal_to_commit_s_median": found["seal_to_commit_s_median"],
+        }
+        return figures, (
+            f"equal bits by NCCL, also with kills; bench reduce by NCCL in "
+            f"{found['steps_by_collective']} steps"
+        )
 
     def mixed(self):
         for name, settings in (("mixed", []), ("mixed_kills", KILLS)):

@@ -141,7 +141,7 @@ def of_all():
     return [
         Case("the file server is away for 100 s", "all", calls=away, lasts_s=100, on_hosts=True),
         Case("the file server is away for ever", "all", calls=away, status=3),
-        Case("frozen file system under the checkpoints", "all", frozen="checkpoints", status=3),
+        Case("frozen file system under the checkpoints", "all", frozen="RUN.checkpoints", status=3),
         Case("frozen file system under run file and checkpoints", "all", frozen="", status=3),
         Case("all processes are stopped for 60 s", "all", stopped=(0, 1, 2, 3), lasts_s=60),
         *(
@@ -221,7 +221,7 @@ class Trial:
         self.case = case
         self.folder = folder
         self.run = os.path.join(folder, "run", "RUN.h5")
-        self.checkpoints = os.path.join(folder, "run", "checkpoints")
+        self.checkpoints = os.path.join(folder, "run", "RUN.checkpoints")
         self.deck, _ = program.write_deck(
             folder, program.slow_devices(OVERHEAD_S, case.swarm_size)
         )

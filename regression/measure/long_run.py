@@ -133,7 +133,7 @@ def real(folder, ranks, steps):
     run.wait_for_step(steps * 9 // 10)
     figures["last_succession_ms"] = run.kill_leader()
     run.end()
-    checkpoints = os.path.join(folder, "long", "checkpoints")
+    checkpoints = os.path.join(folder, "long", "RUN.checkpoints")
     for name in ("long", "elsewhere"):
         resumed = Run(folder, name, ranks, steps + 500, checkpoints)
         resumed.wait_for_step(steps)

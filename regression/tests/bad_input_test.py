@@ -134,7 +134,7 @@ class Outputs(Refused):
     def test_a_journal_without_run_file(self):
         self.train("refused")
         os.remove(self.path("refused", "RUN.h5"))
-        shutil.rmtree(self.path("refused", "checkpoints"))
+        shutil.rmtree(self.path("refused", "RUN.checkpoints"))
         self.refused(says=["RUN.h5.journal"])
 
     def test_checkpoints_of_an_earlier_run(self):
@@ -145,7 +145,7 @@ class Outputs(Refused):
 
     def test_a_complete_run_in_the_place_of_a_mistyped_checkpoint_folder(self):
         self.train("refused")
-        os.rename(self.path("refused", "checkpoints"), self.path("elsewhere"))
+        os.rename(self.path("refused", "RUN.checkpoints"), self.path("elsewhere"))
         self.refused(resume=self.path("refused", "typo"), says=["complete", "typo"])
 
     def test_checkpoints_of_a_run_whose_folder_was_mistyped(self):
@@ -155,9 +155,9 @@ class Outputs(Refused):
     def test_another_runs_file_without_its_journal(self):
         other = self.train("refused", "train.lr=1e-4")
         shutil.rmtree(other + ".journal")
-        shutil.rmtree(self.path("refused", "checkpoints"))
+        shutil.rmtree(self.path("refused", "RUN.checkpoints"))
         self.train("mine")
-        self.refused(resume=self.path("mine", "checkpoints"), says=["train.lr"])
+        self.refused(resume=self.path("mine", "RUN.checkpoints"), says=["train.lr"])
 
     def test_the_data_as_run_file(self):
         before = content(self.folder)
@@ -199,7 +199,7 @@ class Checkpoints(Refused):
     def setUp(self):
         super().setUp()
         self.train("refused", "output.checkpoint_every=6")
-        self.checkpoints = self.path("refused", "checkpoints")
+        self.checkpoints = self.path("refused", "RUN.checkpoints")
         self.newest = os.path.join(self.checkpoints, "step-12")
 
     def stage_file(self):
@@ -242,7 +242,7 @@ class Checkpoints(Refused):
 
     def test_another_checkpoint_of_the_step_to_resume_from_where_the_run_writes_its_own(self):
         self.train("other", "train.lr=1e-4", "output.checkpoint_every=6")
-        folder = f"output.checkpoint={self.path('other', 'checkpoints')}"
+        folder = f"output.checkpoint={self.path('other', 'RUN.checkpoints')}"
         self.refused(
             folder,
             resume=self.checkpoints,

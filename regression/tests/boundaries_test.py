@@ -137,7 +137,7 @@ class Resume(SwarmpiTest):
     def setUp(self):
         super().setUp()
         self.train("half", *self.SETTINGS, "swarm.cuts=[1]", "train.steps=6")
-        self.checkpoints = self.path("half", "checkpoints")
+        self.checkpoints = self.path("half", "RUN.checkpoints")
 
     def test_the_checkpoints_cuts_are_kept_where_the_deck_names_none(self):
         whole = self.train("whole", *self.SETTINGS, "swarm.cuts=[1]")
@@ -170,7 +170,7 @@ class Resume(SwarmpiTest):
     def test_samples_cross_the_cuts_of_the_checkpoint(self):
         def sample(folder):
             status, out, err = self.run_program(
-                "sample", self.path(folder, "checkpoints"), "--prompt", "the ", "-n", "60"
+                "sample", self.path(folder, "RUN.checkpoints"), "--prompt", "the ", "-n", "60"
             )
             self.assertEqual(status, 0, err)
             return out
@@ -190,7 +190,7 @@ class Resume(SwarmpiTest):
     def test_a_plain_checkpoint_is_refused_for_its_codecs(self):
         self.train("plain", "swarm.stages=2", "train.schedule=constant", "train.steps=6")
         err = self.train(
-            "plain", *self.SETTINGS, resume=self.path("plain", "checkpoints"), expect=2
+            "plain", *self.SETTINGS, resume=self.path("plain", "RUN.checkpoints"), expect=2
         )
         self.assertIn("swarm.compress_activations", err)
         self.assertNotIn("swarm.cuts", err)
@@ -202,7 +202,7 @@ class Resume(SwarmpiTest):
         wait_for(lambda: os.path.exists(run + ".journal/term-1"), "the journal")
         process.kill()
         process.communicate()
-        self.train("begun", *self.SETTINGS, resume=self.path("begun", "checkpoints"))
+        self.train("begun", *self.SETTINGS, resume=self.path("begun", "RUN.checkpoints"))
         self.assert_same_run(self.train("dealt", *self.SETTINGS), run)
 
 

@@ -115,7 +115,7 @@ class Shadowed(DisturbedSwarmTest):
 
     def kill_after(self, name, step, pid):
         """Kills a rank once the run has a checkpoint of this step or of a later one."""
-        folder = self.path(name, "checkpoints")
+        folder = self.path(name, "RUN.checkpoints")
 
         def is_there():
             steps = [re.fullmatch(r"step-(\d+)", entry) for entry in os.listdir(folder)]
@@ -238,7 +238,7 @@ class KilledWhileWriting(DisturbedSwarmTest):
 
     def assert_checkpoints_in_order(self, name):
         """As many as shall be kept, all complete, and the newest goes on to the same run."""
-        folder = self.path(name, "checkpoints")
+        folder = self.path(name, "RUN.checkpoints")
         for step in os.listdir(folder):
             self.assertIn("manifest", os.listdir(os.path.join(folder, step)))
         self.assertEqual(sorted(os.listdir(folder)), ["step-79", "step-80"])

@@ -33,7 +33,7 @@ class FullDisk(DisturbedSwarmTest):
         status, _, err = swarm.result(60)
         wait_until_gone(pids.values(), "all ranks")
         self.assertRegex(err, rf"swarmpi: .*/{name}/\S+ failed: No space left on device")
-        self.assertIn(f"stopped; go on with --resume {self.path(name, 'checkpoints')}", err)
+        self.assertIn(f"stopped; go on with --resume {self.path(name, 'RUN.checkpoints')}", err)
         return status
 
     def assert_goes_on(self, name, disk):
@@ -42,7 +42,7 @@ class FullDisk(DisturbedSwarmTest):
 
     def test_somebody_else_has_filled_it(self):
         self.slow_down()
-        for name, disk in (("all", ["all"]), ("part", ["part", "checkpoints"])):
+        for name, disk in (("all", ["all"]), ("part", ["part", "RUN.checkpoints"])):
             with self.subTest(disk=disk):
                 folder = self.make_disk(*disk)
                 swarm, pids, _ = self.started(name, "compute.fidelity=emulated")

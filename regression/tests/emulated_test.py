@@ -66,7 +66,7 @@ class Emulated(ReferenceTest):
         status, _, err, run = self.swarm(*settings, ranks=ranks)
         self.assertEqual(status, 3, err)
         self.assert_unfinished(run)
-        resumed = self.train("swarm", *SETTINGS, resume=self.path("swarm", "checkpoints"))
+        resumed = self.train("swarm", *SETTINGS, resume=self.path("swarm", "RUN.checkpoints"))
         self.assert_same_run(self.reference, resumed)
         return err
 
@@ -200,7 +200,7 @@ class Emulated(ReferenceTest):
         status, _, err = self.run_program(*arguments)
         self.assertEqual(status, 3, err)
         self.assertIn("no peer is left", err)
-        resumed = self.train("swarm", *SETTINGS, resume=self.path("swarm", "checkpoints"))
+        resumed = self.train("swarm", *SETTINGS, resume=self.path("swarm", "RUN.checkpoints"))
         self.assert_same_run(self.reference, resumed)
 
 

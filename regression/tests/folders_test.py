@@ -100,7 +100,7 @@ class LostFolder(DisturbedSwarmTest):
         pids = self.ranks_of(swarm, 2)
         self.wait_for_checkpoint("lost", 40, swarm)
         self.assertIsNone(swarm.poll(), swarm.poll() is not None and swarm.communicate())
-        checkpoints = self.path("lost", "checkpoints")
+        checkpoints = self.path("lost", "RUN.checkpoints")
         within = ("nsenter", "-t", str(pids[1]), "-m")
         hide = (*within, "mount", "-t", "tmpfs", "private", checkpoints)
         subprocess.run(hide, check=True, timeout=DEADLINE_S)
@@ -133,7 +133,7 @@ class DamagedWhileItRuns(DisturbedSwarmTest):
         self.slow_down()
         rare = ("output.checkpoint_every=200", "swarm.pins=[0, 1, 0]", "compute.fidelity=emulated")
         swarm, pids, run = self.started("flipped", *rare, ranks=3, checkpoint=400)
-        flip(glob.glob(self.path("flipped", "checkpoints", "step-400", "stage-1*"))[0])
+        flip(glob.glob(self.path("flipped", "RUN.checkpoints", "step-400", "stage-1*"))[0])
         os.kill(pids[1], signal.SIGKILL)
         out = self.assert_undisturbed(swarm, run)
         self.assertRegex(out, r"incarnation +a stage was lost.*from the checkpoint of step 400")
@@ -148,7 +148,7 @@ class DamagedCheckpoints(SwarmpiTest):
         """A run up to step 8, with checkpoints of steps 4, 6 and 8; returns their folder."""
         self.train("half", "train.schedule=constant", "train.steps=8",
                    "output.checkpoint_every=2", "output.keep=3", *settings)
-        checkpoints = self.path("half", "checkpoints")
+        checkpoints = self.path("half", "RUN.checkpoints")
         flip(glob.glob(os.path.join(checkpoints, "step-8", "stage-0*"))[0])
         return checkpoints
 
@@ -204,7 +204,7 @@ class DamagedCheckpoints(SwarmpiTest):
 
     def test_one_of_another_deck_is_refused_and_no_older_one_taken(self):
         self.damaged("train.lr=0.5")
-        checkpoints = self.path("half", "checkpoints")
+        checkpoints = self.path("half", "RUN.checkpoints")
         _, err = self.resumed(checkpoints, expect=2)
         self.assertIn("train.lr", err)
 

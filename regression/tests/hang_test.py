@@ -298,7 +298,7 @@ class Frozen(HangTest):
     """Calls that cannot be ended by a signal either: a file system that is frozen."""
 
     def test_checkpoints_on_a_frozen_disk_are_given_up(self):
-        folder = self.path("frozen", "checkpoints")
+        folder = self.path("frozen", "RUN.checkpoints")
         disk = frozen_disks.make(folder, self.path("disk"))
         self.addCleanup(frozen_disks.remove, disk)
         swarm, _, run = self.started("frozen", *self.short)
@@ -316,7 +316,7 @@ class Frozen(HangTest):
 
     def test_a_rank_that_is_killed_in_such_a_call_is_dead_to_the_others(self):
         """Its process stays, and its sockets stay open: MPI tells nobody."""
-        folder = self.path("undead", "checkpoints")
+        folder = self.path("undead", "RUN.checkpoints")
         disk = frozen_disks.make(folder, self.path("disk"))
         self.addCleanup(frozen_disks.remove, disk)
         swarm, pids, run = self.started("undead", *self.short)

@@ -94,7 +94,7 @@ class Export(SwarmpiTest):
         """The checkpoint of a run, and the held-out loss of its weights."""
         run = self.train(name, *SETTINGS, *settings, **options)
         with h5py.File(run, "r") as file:
-            return self.path(name, "checkpoints"), file["validation/loss"][-1]
+            return self.path(name, "RUN.checkpoints"), file["validation/loss"][-1]
 
     def exported(self, folder, into, *options):
         self.export(folder, into, *options)
@@ -151,7 +151,7 @@ class Export(SwarmpiTest):
     def test_each_element_must_be_there_once(self):
         larger = ("model.width=64", "swarm.stages=1", "swarm.method=zero_offload")
         self.trained("owned", *larger, ranks=3)
-        opened = checkpoint.Checkpoint(Path(self.path("owned", "checkpoints")))
+        opened = checkpoint.Checkpoint(Path(self.path("owned", "RUN.checkpoints")))
         cut = [name for name, pieces in opened.pieces.items() if len(pieces) > 1]
         self.assertTrue(cut)
         for name in cut:
@@ -201,7 +201,7 @@ class Export(SwarmpiTest):
 
     def test_what_is_no_whole_checkpoint_is_refused(self):
         self.trained("run")
-        whole, damaged = Path(self.path("run", "checkpoints", CHECKPOINT)), Path(self.path("copy"))
+        whole, damaged = Path(self.path("run", "RUN.checkpoints", CHECKPOINT)), Path(self.path("copy"))
         self.assertIn("is no folder", self.refused(damaged))
         self.assertIn("is no checkpoint", self.refused(self.folder))
         manifest = damaged / "manifest"

@@ -78,7 +78,7 @@ class Hosts(OnHosts):
         begun = time.time()
         said = self.stop(swarm, pids, (1, 4), 10)  # a third of the time of a notice
         steps = self.checkpoints("left")
-        newest = self.path("left", "checkpoints", f"step-{steps[-1]}", "manifest")
+        newest = self.path("left", "RUN.checkpoints", f"step-{steps[-1]}", "manifest")
         self.assertGreater(os.path.getmtime(newest), begun, steps)
         terms = self.terms(run)
         for rank in (1, 4):

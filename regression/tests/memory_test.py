@@ -117,7 +117,7 @@ class Killed(MemoryTest):
             *EQUAL,
             memory,
             ranks=3,
-            resume=self.path("short", "checkpoints"),
+            resume=self.path("short", "RUN.checkpoints"),
         )
         self.assert_same_run(self.reference, resumed)
 

@@ -161,7 +161,7 @@ class Methods(ReferenceTest):
         owned = (*larger, "swarm.method=zero_offload", "swarm.recovery=off")
         stop = self.at((45, 1, "kill", "any"))
         self.train(name, *owned, *stop, ranks=3, expect=3)
-        folder = Path(self.path(name, "checkpoints", "step-40"))
+        folder = Path(self.path(name, "RUN.checkpoints", "step-40"))
         parts = sorted(folder.glob("stage-0.*.h5"))
         self.assertEqual(len(parts), 3)
         elements, pieces = [], 0
@@ -251,7 +251,7 @@ class Methods(ReferenceTest):
                 *(self.at((step, 1, "kill", "any")) if step else ()),
             )
             expect = 3 if step else 0
-            resume = previous and self.path(name, "checkpoints")
+            resume = previous and self.path(name, "RUN.checkpoints")
             said = self.train(name, *arguments, ranks=4, resume=resume, expect=expect)
             previous = method
         self.assert_same_run(self.reference, said)

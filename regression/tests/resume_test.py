@@ -4,6 +4,7 @@ Stop, kill or fill the disk at any moment; resume; compare bitwise.
 """
 
 import fcntl
+import glob
 import os
 import pty
 import random
@@ -36,7 +37,7 @@ class Resume(SwarmpiTest):
                 # A constant schedule lets half a run be the beginning of the whole one.
                 whole = self.train(f"{kind}-constant", setting, "train.schedule=constant")
                 self.train(f"{kind}-half", setting, "train.schedule=constant", "train.steps=6")
-                checkpoints = self.path(f"{kind}-half", "checkpoints")
+                checkpoints = self.path(f"{kind}-half", "RUN.checkpoints")
                 half = self.train(
                     f"{kind}-half",
                     setting,
@@ -50,17 +51,73 @@ class Resume(SwarmpiTest):
 
     def test_into_another_run_file_that_begins_at_row_0(self):
         self.train("first", "output.checkpoint_every=5", "output.keep=9")
-        checkpoint = self.path("first", "checkpoints", "step-5")
+        checkpoint = self.path("first", "RUN.checkpoints", "step-5")
         self.assert_same_run(self.reference, self.train("second", resume=checkpoint))
 
     def test_a_complete_run_resumes_to_itself(self):
-        again = self.train("undisturbed", resume=self.path("undisturbed", "checkpoints"))
+        again = self.train("undisturbed", resume=self.path("undisturbed", "RUN.checkpoints"))
         self.assertTrue(os.path.exists(again + ".journal/complete"))
         self.assert_same_run(self.train("other"), again)
 
-    def test_without_any_checkpoint_it_begins_anew(self):
-        run = self.train("fresh", resume=self.path("fresh", "checkpoints"))
+    def test_without_any_checkpoint_it_begins_anew_and_says_so(self):
+        os.makedirs(self.path("fresh", "RUN.checkpoints"))
+        arguments, run = self.training("fresh", quiet=False)
+        status, out, err = self.run_program(
+            *arguments, "--resume", self.path("fresh", "RUN.checkpoints")
+        )
+        self.assertEqual(status, 0, err)
+        self.assertIn("there is no checkpoint in", out)
         self.assert_same_run(self.reference, run)
+
+    def test_a_folder_that_is_not_there_is_refused(self):
+        """A typo in its name must not start the run over."""
+        err = self.train("fresh", resume=self.path("fresh", "RUN.chekpoints"), expect=2)
+        self.assertIn("RUN.chekpoints: there is no such folder", err)
+        self.assertEqual(os.listdir(self.path("fresh")), [])
+
+    def test_learning_rates_stay_what_they_were(self):
+        """A run that names the length of its schedule may be made shorter and longer."""
+        steps = "train.schedule_steps=12"
+        self.train("short", steps, "train.steps=6")
+        checkpoints = self.path("short", "RUN.checkpoints")
+        self.assert_same_run(self.reference, self.train("short", steps, resume=checkpoints))
+        whole = self.path("undisturbed", "RUN.checkpoints")
+        err = self.train("undisturbed", "train.steps=15", resume=whole, expect=2)
+        self.assertIn("set train.schedule_steps = 12", err)
+        longer = self.train("undisturbed", "train.steps=15", steps, resume=whole)
+        self.assert_same_run(self.train("longer", "train.steps=15", steps), longer)
+
+    def test_a_run_whose_hours_are_over_stops_with_a_checkpoint(self):
+        settings = ("train.steps=3000", "output.validate_every=0")
+        reference = self.train("hours-whole", *settings)
+        err = self.train("hours", *settings, "train.max_hours=1e-4", expect=3)
+        self.assertIn("train.max_hours = 0.0001 are over", err)
+        checkpoints = self.path("hours", "RUN.checkpoints")
+        self.assert_same_run(reference, self.train("hours", *settings, resume=checkpoints))
+
+    def test_by_time_a_killed_run_has_a_checkpoint(self):
+        """Nobody has asked for one: the default would write it after ten minutes."""
+        settings = ("train.steps=100000", "output.checkpoint_every_s=0.2")
+        arguments, _ = self.training("timed", *settings, quiet=False)
+        process = self.start(*arguments)
+        pattern = self.path("timed", "RUN.checkpoints", "step-*", "manifest")
+        wait_for(lambda: len(glob.glob(pattern)) > 1, "two checkpoints")
+        process.kill()
+        process.communicate()
+        status, out, _ = self.run_program(
+            *arguments, "--dry-run", "--resume", self.path("timed", "RUN.checkpoints")
+        )
+        self.assertEqual(status, 0)
+        self.assertIn("resumes after step", out)
+
+    def test_two_runs_at_once_have_not_one_folder_of_checkpoints(self):
+        folder = f"output.checkpoint={self.path('both')}"
+        arguments, run = self.training("one", folder, "train.steps=100000")
+        process = self.start(*arguments)
+        wait_for(lambda: os.path.exists(run + ".journal/term-1"), "the journal")
+        err = self.train("two", folder, expect=2)
+        self.stop(process, signal.SIGINT)
+        self.assertIn(f"is in use by the run that writes {os.path.realpath(run)}", err)
 
     def test_what_a_killed_writer_left_is_in_nobodys_way(self):
         arguments, run = self.training("killed", "train.steps=100000")
@@ -70,7 +127,7 @@ class Resume(SwarmpiTest):
         process.communicate()
         with open(run + ".journal/.ended.part-elsewhere-1-0", "wb"):
             pass
-        self.train("killed", resume=self.path("killed", "checkpoints"))
+        self.train("killed", resume=self.path("killed", "RUN.checkpoints"))
         self.assert_same_run(self.reference, run)
 
     def test_a_signal_stops_with_a_checkpoint(self):
@@ -87,7 +144,7 @@ class Resume(SwarmpiTest):
                 _, err = self.stop(process, how)
                 self.assertEqual(process.returncode, 3, err)
                 self.assertIn("--resume", err)
-                run = self.train(name, *settings, resume=self.path(name, "checkpoints"))
+                run = self.train(name, *settings, resume=self.path(name, "RUN.checkpoints"))
                 self.assert_same_run(reference, run)
 
 
@@ -117,10 +174,10 @@ class Kill(SwarmpiTest):
         name, round_number, kills, done = "killed", 0, 0, 0
         while 2 * kills < self.KILLS:
             folder = f"{name}{round_number}"
-            os.makedirs(self.path(folder), exist_ok=True)
+            os.makedirs(self.path(folder, "RUN.checkpoints"), exist_ok=True)
             run = self.path(folder, "RUN.h5")
             arguments = train_arguments(self.deck, run, *settings, quiet=False)
-            arguments += ["--resume", self.path(folder, "checkpoints")]
+            arguments += ["--resume", self.path(folder, "RUN.checkpoints")]
             status, out = self.run_on_terminal(arguments, rng.uniform(0.02, 0.6 * whole_s))
             if status is None:
                 kills += 1
@@ -136,7 +193,7 @@ class Kill(SwarmpiTest):
             self.train(
                 f"{name}{round_number}",
                 *settings,
-                resume=self.path(f"{name}{round_number}", "checkpoints"),
+                resume=self.path(f"{name}{round_number}", "RUN.checkpoints"),
             ),
         )
         print(f"{kills} kills, {done} runs ended between them")
@@ -215,9 +272,9 @@ class Terminal(SwarmpiTest):
         settings = ("train.steps=100000", "output.checkpoint_every=5")
         arguments, _ = self.training("one", *settings)
         process = self.start(*arguments)
-        manifest = self.path("one", "checkpoints", "step-5", "manifest")
+        manifest = self.path("one", "RUN.checkpoints", "step-5", "manifest")
         wait_for(lambda: os.path.exists(manifest), "the checkpoint of step 5")
-        status, _, err = self.run_program(*arguments, "--resume", self.path("one", "checkpoints"))
+        status, _, err = self.run_program(*arguments, "--resume", self.path("one", "RUN.checkpoints"))
         self.stop(process, signal.SIGINT)
         self.assertEqual(status, 2, err)
         self.assertIn("another process", err)
@@ -229,7 +286,7 @@ class Data(SwarmpiTest):
         reference = self.train("undisturbed", *settings)
         arguments, _ = self.training("cut", *settings)
         process = self.start(*arguments)
-        manifest = self.path("cut", "checkpoints", "step-20", "manifest")
+        manifest = self.path("cut", "RUN.checkpoints", "step-20", "manifest")
         wait_for(lambda: os.path.exists(manifest), "the checkpoint of step 20")
         shutil.copy(self.data, self.path("whole.bin"))
         os.truncate(self.data, 100)
@@ -237,7 +294,7 @@ class Data(SwarmpiTest):
         self.assertEqual(process.returncode, 3, err)
         self.assertIn("data.paths", err)
         shutil.copy(self.path("whole.bin"), self.data)
-        run = self.train("cut", *settings, resume=self.path("cut", "checkpoints"))
+        run = self.train("cut", *settings, resume=self.path("cut", "RUN.checkpoints"))
         self.assert_same_run(reference, run)
 
 
@@ -265,7 +322,7 @@ class FullDisk(SwarmpiTest):
                 self.assertIn("File too large", err)
                 self.assertIn(name, err)
                 self.assert_same_run(
-                    reference, self.train(name, *settings, resume=self.path(name, "checkpoints"))
+                    reference, self.train(name, *settings, resume=self.path(name, "RUN.checkpoints"))
                 )
 
 

@@ -140,7 +140,7 @@ class Spawned(DisturbedSwarmTest):
         swarm = self.start_swarm(2, *arguments, through=(PRIVATE_MOUNTS, "0", "-"))
         pids = self.ranks_of(swarm, 2)
         self.wait_for_checkpoint("unseen", 20, swarm)
-        hide = ("mount", "-t", "tmpfs", "private", self.path("unseen", "checkpoints"))
+        hide = ("mount", "-t", "tmpfs", "private", self.path("unseen", "RUN.checkpoints"))
         subprocess.run(("nsenter", "-t", str(pids[0]), "-m", *hide), check=True, timeout=DEADLINE_S)
         os.kill(pids[1], signal.SIGKILL)
         _, out, err = swarm.result(120)

@@ -145,7 +145,7 @@ class Resume(SwarmTest):
             with self.subTest(updates=updates):
                 settings = (*self.SETTINGS, f"train.updates={updates}")
                 whole = self.train(f"{updates}-whole", *settings, "train.steps=18")
-                name, checkpoints = updates, self.path(updates, "checkpoints")
+                name, checkpoints = updates, self.path(updates, "RUN.checkpoints")
                 for steps, ranks, stages in ((6, 3, 2), (12, 4, 4), (15, None, 1), (18, 3, 2)):
                     run = self.train(
                         name,
@@ -160,7 +160,7 @@ class Resume(SwarmTest):
     def test_of_a_swarm_by_one_process(self):
         whole = self.train("whole", *self.SETTINGS)
         self.train("half", *self.SETTINGS, "train.steps=6", "swarm.stages=2", ranks=3)
-        run = self.train("half", *self.SETTINGS, resume=self.path("half", "checkpoints"))
+        run = self.train("half", *self.SETTINGS, resume=self.path("half", "RUN.checkpoints"))
         self.assert_same_run(whole, run)
 
 
@@ -175,7 +175,7 @@ class Flip(SwarmTest):
         self.assertRegex(err, says + r".*\b(layer\.\d+|embedding|head|final_norm)\.\w+")
         self.assert_unfinished(self.path("flipped", "RUN.h5"))
         self.assertIn("invalid", self.run_program("info", self.path("flipped", "RUN.h5"))[1])
-        checkpoints = self.path("flipped", "checkpoints")
+        checkpoints = self.path("flipped", "RUN.checkpoints")
         self.assert_same_run(
             reference, self.train("flipped", *settings, ranks=2, resume=checkpoints)
         )
@@ -195,7 +195,7 @@ class Flip(SwarmTest):
         err = self.train("flipped", *settings, fault, ranks=2, expect=1)
         self.assertRegex(err, named + says)
         self.assert_unfinished(self.path("flipped", "RUN.h5"))
-        checkpoints = self.path("flipped", "checkpoints")
+        checkpoints = self.path("flipped", "RUN.checkpoints")
         again = self.train("flipped", *settings, ranks=2, resume=checkpoints)
         self.assert_same_run(reference, again)
 

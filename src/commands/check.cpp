@@ -17,12 +17,14 @@
 #include "data/dataset.hpp"
 #include "model/boundary.hpp"
 #include "model/cost.hpp"
+#include "model/initial_weights.hpp"
 #include "model/make_backend.hpp"
 #include "model/tensors.hpp"
 #include "protocol/membership/initial_membership.hpp"
 #include "protocol/method/layout.hpp"
 #include "protocol/method/room_layout.hpp"
 #include "runtime/assembly.hpp"
+#include "transport/nccl/library.hpp"
 
 namespace swarmpi {
 namespace {
@@ -402,6 +404,12 @@ std::string describe_products(Config config) {
       1e-9 * bf16, config.compute.threads, config.compute.threads == 1 ? "" : "s", advice);
 }
 
+std::string describe_nccl() {
+  const Result<const NcclLibrary*> nccl = NcclLibrary::load();
+  if (!nccl.ok()) return "WARNING: all goes point to point: " + nccl.status().message();
+  return "NCCL " + nccl.value()->version();
+}
+
 void describe_machine(const Config& config, std::vector<std::string>& lines) {
   const Machine machine = this_machine();
   lines.push_back("machine            " + machine.cpu + ", " + std::to_string(machine.cores) +
@@ -412,6 +420,7 @@ void describe_machine(const Config& config, std::vector<std::string>& lines) {
                     (problem.empty() ? kernels::cuda_description() : "WARNING: " + problem));
     lines.push_back("precision          " + name_of(config.model.precision));
     if (problem.empty()) lines.push_back("products           " + describe_products(config));
+    if (config.swarm.has_collectives()) lines.push_back("collectives        " + describe_nccl());
     return;
   }
   const bool warn = config.model.precision == Precision::bf16 && !machine.bf16_products();
@@ -446,6 +455,8 @@ Status run_check(const CheckOptions& options, std::ostream& out) {
   const Result<std::uint64_t> hash = data.value().scan();
   if (!hash.ok()) return with_place(config, hash.status());
   config.data.hash = hex(hash.value());
+  const Status initial = adopt_initial_weights(config.model);
+  if (!initial.ok()) return with_place(config, initial);
 
   out << resolved_deck(config) << "\n";
   for (const std::string& line : check_report(config, data.value())) out << "# " << line << "\n";

@@ -17,8 +17,8 @@ constexpr double kMostFailures = 1e8;
 const std::vector<std::string> kCommands = {"train", "check", "prepare", "compare", "sample",
                                             "info",  "bench", "torture", "trace"};
 const std::vector<std::string> kLaterCommands = {"simulate"};
-const std::vector<std::string> kFeatures = {"delayed", "joins",     "shadows",
-                                            "cuts",    "pipelines", "owners"};
+const std::vector<std::string> kFeatures = {"delayed",   "joins",  "shadows",    "cuts",
+                                            "pipelines", "owners", "collectives"};
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -194,7 +194,8 @@ void add_torture(CLI::App& app, TortureOptions& torture) {
                     "Real kernels on tiny models instead of synthetic sums");
   command
       ->add_option("--with", torture.with,
-                   "All schedules have it: delayed, joins, shadows, cuts, pipelines or owners")
+                   "All schedules have it: delayed, joins, shadows, cuts, pipelines, owners or "
+                   "collectives")
       ->type_name("FEATURE")
       ->allow_extra_args(false);
   command->add_option("--without", torture.without, "No schedule has it")

@@ -138,7 +138,7 @@ class Sample : public ::testing::Test {
     std::vector<StoredFile> files;
     for (const StageSpec& spec : partition_model(config_.model, config_.swarm.stages)) {
       StageModel stage(config_, spec, *backend, 0);
-      stage.initialize();
+      EXPECT_TRUE(stage.initialize().ok());
       auto file = write_stage_file(path, spec.stage, 1, 0, stage.state(), stage.backend());
       ASSERT_TRUE(file.ok()) << file.status().message();
       files.push_back(std::move(file).value());
@@ -165,7 +165,7 @@ class Sample : public ::testing::Test {
     const auto backend = make_backend(whole).value();
     backend->prepare_thread();
     StageModel model(whole, partition_model(whole.model, 1).front(), *backend, 0);
-    model.initialize();
+    EXPECT_TRUE(model.initialize().ok());
     std::vector<std::int32_t> seen(prompt.begin(), prompt.end());
     TextEscape escape;
     std::string text = prompt;

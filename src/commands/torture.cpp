@@ -202,8 +202,8 @@ Result<TortureRules> torture_rules(const TortureOptions& options) {
     return std::nullopt;
   };
   rules.delayed = required("delayed");
-  rules.faults = {required("joins"), required("shadows"), required("cuts"), required("pipelines"),
-                  required("owners")};
+  rules.faults = {required("joins"),     required("shadows"), required("cuts"),
+                  required("pipelines"), required("owners"),  required("collectives")};
   for (const char* pipelines : {"pipelines", "owners"}) {
     for (const char* feature : {"delayed", "shadows"}) {
       if (!contains(options.with, pipelines) || !contains(options.with, feature)) continue;
@@ -211,6 +211,10 @@ Result<TortureRules> torture_rules(const TortureOptions& options) {
           fmt::format("torture: static pipelines have no {0}: give --with {1} or --with {0}",
                       feature, pipelines));
     }
+  }
+  if (contains(options.with, "collectives") && contains(options.with, "owners")) {
+    return Status::bad_input(
+        "torture: there are no collectives --with owners: give one of the two");
   }
   if (!contains(options.with, "owners")) return rules;
   if (contains(options.without, "pipelines")) {

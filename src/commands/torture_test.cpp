@@ -47,6 +47,16 @@ TEST(TortureCommand, StaticPipelinesHaveNeitherDelayedUpdatesNorShadows) {
   EXPECT_TRUE(torture_rules(options).value().faults.pipelines.value());
 }
 
+TEST(TortureCommand, CollectivesAddUpSumsThatAllReplicasHave) {
+  TortureOptions options;
+  options.with = {"collectives", "owners"};
+  EXPECT_TRUE(contains(torture_rules(options).status().message(), "no collectives"));
+  options.with = {"collectives"};
+  EXPECT_TRUE(torture_rules(options).value().faults.collectives.value());
+  options.real = true;
+  EXPECT_TRUE(torture_rules(options).value().real);
+}
+
 TEST(TortureCommand, ReplaysOneByItsSeed) {
   TortureOptions options;
   options.replay = 11;

@@ -42,6 +42,8 @@ constexpr auto names_of(Codec) {
 }
 enum class Boundary : std::uint8_t { plain, bottleneck, maxout };
 constexpr auto names_of(Boundary) { return names({"plain", "bottleneck", "maxout"}); }
+enum class Collectives : std::uint8_t { none, nccl };
+constexpr auto names_of(Collectives) { return names({"none", "nccl"}); }
 enum class Kernels : std::uint8_t { native, reference, cuda };
 constexpr auto names_of(Kernels) { return names({"native", "reference", "cuda"}); }
 /// Of some peers; `as_all`: those of [compute].

@@ -21,6 +21,8 @@ struct ModelConfig {
   std::int64_t vocab = 256;
   std::int64_t shared_groups = 0;  ///< groups of layers that share weights; 0: none do
   Precision precision = Precision::fp32;
+  std::string initial;       ///< file of the weights to begin with; "": drawn from train.seed
+  std::string initial_hash;  ///< 16 hex digits that they must have; "": any. Set in resolved decks
 
   std::int64_t hidden() const { return ffn > 0 ? ffn : 4 * width; }
   /// Sets of layer weights that exist.
@@ -46,12 +48,16 @@ struct TrainConfig {
   double min_lr = 0.0;
   std::int64_t warmup_steps = 0;
   Schedule schedule = Schedule::cosine;
+  std::int64_t schedule_steps = 0;  ///< 0: as steps
   double weight_decay = 0.1;
   double clip = 1.0;  ///< 0: no clipping
   std::uint64_t seed = 1;
   Updates updates = Updates::synchronous;
   Sums reduction = Sums::reproducible;
+  double max_hours = 0;  ///< 0: no limit
 
+  /// Updates over which the learning rate rises and falls.
+  std::int64_t scheduled_steps() const { return schedule_steps > 0 ? schedule_steps : steps; }
   /// d: step t computes on the weights after step t - d.
   std::int64_t delay() const { return updates == Updates::delayed ? 2 : 1; }
 };
@@ -88,6 +94,7 @@ struct SwarmConfig {
   Boundary boundary = Boundary::plain;
   std::int64_t boundary_factor = 2;
   Codec compress_reduction = Codec::none;
+  Collectives collectives = Collectives::none;
 
   /// Whether what is computed depends on where the model is cut into stages.
   bool cuts_matter() const {
@@ -105,6 +112,8 @@ struct SwarmConfig {
   bool has_pipelines() const { return method != Method::swarm; }
   /// Whether each replica owns the moments of a range of its stage, and makes the weights there.
   bool has_owners() const { return method == Method::zero_offload; }
+  /// Whether the sums of a stage may be added up by a collective of its replicas.
+  bool has_collectives() const { return collectives != Collectives::none && !has_owners(); }
   /// Whether the leader decides by what waits at each peer.
   bool needs_loads() const {
     return rebalance != Rebalance::none || newcomers == NewcomerPolicy::loaded;
@@ -136,8 +145,9 @@ struct FaultsConfig {
 
 struct OutputConfig {
   std::string run = "RUN.h5";
-  std::string checkpoint;             ///< "": folder `checkpoints` beside the run file
-  std::int64_t checkpoint_every = 0;  ///< steps; 0: only at the end and when stopped
+  std::string checkpoint;             ///< "": folder RUN.checkpoints beside RUN.h5
+  std::int64_t checkpoint_every = 0;  ///< steps; 0: not by steps
+  double checkpoint_every_s = 600;    ///< 0: not by time
   std::int64_t keep = 2;
   double publish_every_s = 30;
   double storage_timeout_s = 120;

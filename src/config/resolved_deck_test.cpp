@@ -9,6 +9,7 @@
 #include <random>
 
 #include "config/deck.hpp"
+#include "config/rules.hpp"
 #include "config/schema.hpp"
 
 namespace swarmpi {
@@ -157,6 +158,13 @@ class RandomConfigs {
       if (fault.event == FaultEvent::flip) fault.point = FaultPoint::any;
       const bool of_one = fault.event != FaultEvent::flip && fault.point == FaultPoint::backward;
       fault.microbatch = of_one ? between(-1, config.train.microbatches - 1) : -1;
+    }
+    keep_rules_of_collectives(config);
+  }
+
+  static void keep_rules_of_collectives(Config& config) {
+    if (!kDecksMayHaveNccl || broken_rule_of_collectives(config)) {
+      config.swarm.collectives = Collectives::none;
     }
   }
 

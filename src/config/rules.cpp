@@ -250,6 +250,25 @@ Broken check_peer_classes(const Config& config) {
   return std::nullopt;
 }
 
+Broken check_hash(const std::string& key, const std::string& hash) {
+  const bool digits = hash.find_first_not_of("0123456789abcdef") == std::string::npos;
+  if (hash.empty() || (hash.size() == 16 && digits)) return std::nullopt;
+  return BrokenRule{
+      {key},
+      key + " must be 16 hexadecimal digits in lower case, or empty, not " + toml_string(hash)};
+}
+
+Broken check_collectives(const Config& config) {
+  const Collectives collectives = config.swarm.collectives;
+  if (collectives == Collectives::none || kDecksMayHaveNccl) {
+    return broken_rule_of_collectives(config);
+  }
+  return BrokenRule{{"swarm.collectives"},
+                    "swarm.collectives = " + toml_string(name_of(collectives)) +
+                        ": sums by NCCL have not been tried in a swarm on GPUs yet: leave "
+                        "swarm.collectives out"};
+}
+
 Broken check_data(const Config& config) {
   const std::int64_t vocab = config.model.vocab;
   if (config.data.format == DataFormat::tokens_u16 && vocab > 65536) {
@@ -257,21 +276,16 @@ Broken check_data(const Config& config) {
                       "model.vocab = " + number(vocab) +
                           " must not exceed 65536, all that data.format = \"tokens_u16\" can hold"};
   }
-  const std::string& hash = config.data.hash;
-  const bool digits = hash.find_first_not_of("0123456789abcdef") == std::string::npos;
-  if (!hash.empty() && (hash.size() != 16 || !digits)) {
-    return BrokenRule{{"data.hash"},
-                      "data.hash must be 16 hexadecimal digits in lower case, or empty, not " +
-                          toml_string(hash)};
-  }
-  return std::nullopt;
+  const Broken initial = check_hash("model.initial_hash", config.model.initial_hash);
+  return initial ? initial : check_hash("data.hash", config.data.hash);
 }
 
 Broken check_train(const TrainConfig& train) {
-  if (train.warmup_steps > train.steps) {
-    return BrokenRule{{"train.warmup_steps", "train.steps"},
-                      "train.warmup_steps = " + number(train.warmup_steps) +
-                          " must not exceed train.steps = " + number(train.steps)};
+  if (train.warmup_steps > train.scheduled_steps()) {
+    const std::string limit = train.schedule_steps > 0 ? "train.schedule_steps" : "train.steps";
+    return BrokenRule{{"train.warmup_steps", limit},
+                      "train.warmup_steps = " + number(train.warmup_steps) + " must not exceed " +
+                          limit + " = " + number(train.scheduled_steps())};
   }
   if (train.min_lr > train.lr) {
     return BrokenRule{{"train.min_lr", "train.lr"},
@@ -417,6 +431,36 @@ Broken check_rest(const Config& config) {
 
 }  // namespace
 
+// NCCL adds up what lies on GPUs.
+std::optional<BrokenRule> broken_rule_of_collectives(const Config& config) {
+  const SwarmConfig& swarm = config.swarm;
+  if (swarm.collectives == Collectives::none) return std::nullopt;
+  const std::string key = "swarm.collectives";
+  const std::string collectives = key + " = " + toml_string(name_of(swarm.collectives));
+  const std::string remedy = ", or " + key + " = \"none\"";
+  if (swarm.has_owners()) {
+    return BrokenRule{{key, "swarm.method"},
+                      collectives +
+                          ": swarm.method = \"zero_offload\" stays point to point: take \"" +
+                          name_of(Method::data_parallel) + "\"" + remedy};
+  }
+  if (config.compute.kernels != Kernels::cuda) {
+    return BrokenRule{{key, "compute.kernels"},
+                      collectives + " needs compute.kernels = \"cuda\", not " +
+                          toml_string(name_of(config.compute.kernels)) + ": take that" + remedy};
+  }
+  for (std::size_t row = 0; row < config.peer_classes.size(); ++row) {
+    const PeerKernels of_peers = config.peer_classes[row].kernels;
+    if (!differ(of_peers, config.compute.kernels)) continue;
+    return BrokenRule{{"peers[" + std::to_string(row) + "].kernels", key},
+                      collectives +
+                          " needs compute.kernels = \"cuda\" at all peers, and "
+                          "peers.kernels = " +
+                          toml_string(name_of(of_peers)) + " is another: leave it out" + remedy};
+  }
+  return std::nullopt;
+}
+
 std::optional<BrokenRule> broken_rule(const Config& config) {
   if (auto broken = check_model(config.model)) return broken;
   if (auto broken = check_stages(config)) return broken;
@@ -428,6 +472,7 @@ std::optional<BrokenRule> broken_rule(const Config& config) {
   if (auto broken = check_shadows(config.swarm)) return broken;
   if (auto broken = check_rebalance(config.swarm)) return broken;
   if (auto broken = check_peer_classes(config)) return broken;
+  if (auto broken = check_collectives(config)) return broken;
   if (auto broken = check_heads_on_gpu(config)) return broken;
   if (auto broken = check_data(config)) return broken;
   if (auto broken = check_train(config.train)) return broken;

@@ -30,6 +30,43 @@ TEST(Rules, TheWindowIsTwiceTheStagesAndAtLeastTheWorkers) {
   EXPECT_EQ(swarm.in_flight(13), 5);
 }
 
+struct Collecting {
+  Config config;
+  Collecting() {
+    config.swarm.collectives = Collectives::nccl;
+    config.compute.kernels = Kernels::cuda;
+  }
+  std::string broken() const {
+    const auto rule = broken_rule_of_collectives(config);
+    return rule ? rule->keys.front() + ": " + rule->message : "none";
+  }
+};
+
+TEST(RulesOfCollectives, AllSumsLieOnGpus) {
+  Collecting deck;
+  EXPECT_EQ(deck.broken(), "none");
+  deck.config.peer_classes.resize(2);
+  deck.config.peer_classes[1].kernels = PeerKernels::native;
+  EXPECT_EQ(deck.broken(),
+            "peers[1].kernels: swarm.collectives = \"nccl\" needs compute.kernels = \"cuda\" at "
+            "all peers, and peers.kernels = \"native\" is another: leave it out, or "
+            "swarm.collectives = \"none\"");
+  deck.config.compute.kernels = Kernels::native;
+  EXPECT_EQ(deck.broken(),
+            "swarm.collectives: swarm.collectives = \"nccl\" needs compute.kernels = \"cuda\", not "
+            "\"native\": take that, or swarm.collectives = \"none\"");
+  deck.config.swarm.collectives = Collectives::none;
+  EXPECT_EQ(deck.broken(), "none");
+}
+
+TEST(RulesOfCollectives, OwnersSendTheirSharesPointToPoint) {
+  Collecting deck;
+  deck.config.swarm.method = Method::zero_offload;
+  EXPECT_EQ(deck.broken(),
+            "swarm.collectives: swarm.collectives = \"nccl\": swarm.method = \"zero_offload\" "
+            "stays point to point: take \"data_parallel\", or swarm.collectives = \"none\"");
+}
+
 TEST(CheckRanks, OneWorkerIsEnoughForAnyNumberOfStages) {
   EXPECT_EQ(message_of(deck(8, 0), 1), "enough");
   EXPECT_EQ(message_of(deck(8, 3), 4), "enough");

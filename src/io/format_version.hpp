@@ -31,6 +31,7 @@ inline constexpr FileFormat kLeaderFileFormat{"swarmpi leader ",
 /// Version 1 has whole tensors only; it is still written where there are no others.
 inline constexpr FileFormat kStageFileFormat{"swarmpi stage ", "a stage's part of a checkpoint", 1,
                                              2};
+inline constexpr FileFormat kWeightsFormat{"swarmpi weights ", "a file of weights", 1, 1};
 /// Version 1 lacked /peers/microbatches; no released program has written it. Version 2 lacks
 /// /peers/useful_s and /throughput/fraction_of_capacity, 2 and 3 /peers/transfer_s.
 inline constexpr FileFormat kJournalFormat{"SWJ", "a journal", 2, 4};

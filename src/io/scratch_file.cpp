@@ -2,14 +2,17 @@
 
 #include <fcntl.h>
 
-#include "io/temporary_file.hpp"
-
 namespace swarmpi {
+namespace {
+
+std::string path_in(const std::string& folder) { return folder + "/rows"; }
+
+}  // namespace
 
 ScratchFile::ScratchFile(const std::string& folder) {
   if (folder.empty()) return;
-  const TemporaryFile name(folder + "/rows");  // goes at once; the descriptor stays
-  file_ = Descriptor::open(name.name(), O_RDWR | O_CREAT | O_EXCL);
+  name_.emplace(path_in(folder));
+  file_ = Descriptor::open(name_->name(), O_RDWR | O_CREAT | O_EXCL);
 }
 
 bool ScratchFile::put(std::string_view bytes, Slot& slot) {
@@ -29,6 +32,10 @@ bool ScratchFile::get(const Slot& slot, std::string& bytes) {
     return true;
   failed_ = true;
   return false;
+}
+
+std::vector<std::string> ScratchFile::all_in(const std::string& folder) {
+  return temporary_files(path_in(folder));
 }
 
 }  // namespace swarmpi

@@ -1,12 +1,16 @@
 #pragma once
-// Memory that does not fit: a file without a name, which is gone with this process.
+// Memory that does not fit. The file has a name while it is used, so that the kernel does not free
+// its blocks as a killed process ends: nobody is told of a death before that.
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "io/descriptor.hpp"
+#include "io/temporary_file.hpp"
 
 namespace swarmpi {
 
@@ -28,7 +32,12 @@ class ScratchFile {
   bool get(const Slot& slot, std::string& bytes);
   bool failed() const { return failed_; }
 
+  /// Those in this folder, of processes that use them or were killed. A process whose file is
+  /// removed keeps what it has put.
+  static std::vector<std::string> all_in(const std::string& folder);
+
  private:
+  std::optional<TemporaryFile> name_;  // removed after the descriptor is closed
   Descriptor file_;
   std::int64_t end_ = 0;
   bool failed_ = false;

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
-#include <optional>
 #include <utility>
 
 #include "core/machine.hpp"
@@ -27,16 +26,11 @@ constexpr std::chrono::minutes kAbandonedAfter{15};
 /// Hidden, so that patterns like RUN*.h5 never catch it.
 std::string prefix_of(const fs::path& path) { return "." + path.filename().string() + kMark; }
 
-void remove_older(const fs::path& path, std::optional<std::chrono::minutes> least_age) {
-  const std::string prefix = prefix_of(path);
-  std::error_code ignored;
-  for (fs::directory_iterator at(folder_of(path), ignored), end; at != end; at.increment(ignored)) {
-    if (ignored) return;
-    if (at->path().filename().string().rfind(prefix, 0) != 0) continue;
+void remove_abandoned(const std::string& path) {
+  for (const std::string& name : temporary_files(path)) {
     std::error_code unknown;
-    if (!at->is_regular_file(unknown) || at->is_symlink(unknown)) continue;
-    const auto age = fs::file_time_type::clock::now() - at->last_write_time(unknown);
-    if (!unknown && (!least_age || age > *least_age)) (void)remove_file(at->path().string());
+    const auto age = fs::file_time_type::clock::now() - fs::last_write_time(name, unknown);
+    if (!unknown && age > kAbandonedAfter) (void)remove_file(name);
   }
 }
 
@@ -45,7 +39,7 @@ void remove_older(const fs::path& path, std::optional<std::chrono::minutes> leas
 TemporaryFile::TemporaryFile(std::string path) : path_(std::move(path)) {
   static std::atomic<int> number{0};
   const fs::path target(path_);
-  remove_older(target, kAbandonedAfter);
+  remove_abandoned(path_);
   const std::string name =
       temporary_name(target.filename().string(),
                      fmt::format("{}-{}-{}", host_name(), ::getpid(), number.fetch_add(1)));
@@ -68,7 +62,22 @@ std::string temporary_name(const std::string& last_part, const std::string& uniq
   return prefix_of(last_part) + unique;
 }
 
-void remove_temporary_files(const std::string& path) { remove_older(fs::path(path), std::nullopt); }
+std::vector<std::string> temporary_files(const std::string& path) {
+  const std::string prefix = prefix_of(path);
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (fs::directory_iterator at(folder_of(path), ignored), end; at != end; at.increment(ignored)) {
+    if (ignored) break;
+    if (at->path().filename().string().rfind(prefix, 0) != 0) continue;
+    std::error_code unknown;
+    if (at->is_regular_file(unknown) && !at->is_symlink(unknown)) names.push_back(at->path());
+  }
+  return names;
+}
+
+void remove_temporary_files(const std::string& path) {
+  for (const std::string& name : temporary_files(path)) (void)remove_file(name);
+}
 
 bool is_temporary_name(const std::string& name) {
   return name.rfind('.', 0) == 0 && name.find(kMark) != std::string::npos;

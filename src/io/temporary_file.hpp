@@ -3,6 +3,7 @@
 // published.
 
 #include <string>
+#include <vector>
 
 #include "core/status.hpp"
 
@@ -28,6 +29,8 @@ class TemporaryFile {
 /// A name within a folder that remove_temporary_files() of the path with that last part removes.
 /// `unique`: among all writers.
 std::string temporary_name(const std::string& last_part, const std::string& unique);
+/// Those of all writers of `path`, as far as they are seen.
+std::vector<std::string> temporary_files(const std::string& path);
 /// Removes what other writers of `path` have left, whatever its age: one of them may hang in its
 /// rename, and must not put an older content there when it goes on. REQUIRES: no other writer has
 /// the right to write `path` any more.

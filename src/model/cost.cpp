@@ -82,7 +82,8 @@ StageMemory stage_memory(const Config& config, const StageSpec& spec, kernels::B
   const bool has_owners = config.swarm.has_owners();
   memory.state_bytes =
       (delay + (has_owners ? 0 : 2)) * floats + delay * multiplied_bytes(tensors, backend);
-  memory.sums_bytes = delay * 2 * floats + StageGradient::scratch_bytes(tensors);
+  const std::int64_t sums = delay + (config.swarm.has_collectives() ? 1 : 0);
+  memory.sums_bytes = sums * 2 * floats + StageGradient::scratch_bytes(tensors);
   memory.gradient_bytes = has_owners ? 0 : floats;
   memory.owned_bytes = has_owners ? 3 * floats : 0;
   memory.activation_slot_bytes = spec.has_head ? 0 : slot.size_bytes();

@@ -38,7 +38,7 @@ double pass_s(const Config& config, const std::vector<StageSpec>& specs, const D
 /// What one stage takes, without what all stages of a peer share.
 struct StageMemory {
   std::int64_t state_bytes = 0;     ///< weights (d versions, prepared copies), moments
-  std::int64_t sums_bytes = 0;      ///< integers of d steps, scratch
+  std::int64_t sums_bytes = 0;      ///< integers of d steps, and of a collective; scratch
   std::int64_t gradient_bytes = 0;  ///< reduced, where the stage has other replicas
   /// Moments, and the reduced gradient where there are other replicas: where each replica owns a
   /// range, of that only its share, and the two above are without them.

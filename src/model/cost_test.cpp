@@ -86,6 +86,8 @@ TEST(Cost, PredictsTheMemoryThatAStageTakes) {
       Config config = deck();
       config.compute.kernels = kernels;
       config.train.updates = updates;
+      const bool delayed = updates == Updates::delayed;
+      config.swarm.collectives = delayed ? Collectives::nccl : Collectives::none;
       const auto backend = make_backend(config).value();
       for (const StageSpec& spec : partition_model(config.model, 2)) {
         const StageMemory memory = stage_memory(config, spec, *backend);

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/check.hpp"
 #include "core/hash.hpp"
 #include "core/random.hpp"
 #include "kernels/fixed_point.hpp"
@@ -38,6 +39,7 @@ Config one_block(Config config) {
   config.swarm.cuts.clear();
   config.train.updates = Updates::synchronous;
   config.train.seed = kSeed;
+  config.model.initial.clear();
   return config;
 }
 
@@ -49,7 +51,7 @@ class TrainedBlock {
     for (StageSpec& spec : partition_model(config)) {
       tensors_ += spec.tensors.size();
       stages_.push_back(std::make_unique<StageModel>(config, std::move(spec), backend, 0));
-      stages_.back()->initialize();
+      SWARMPI_CHECK(stages_.back()->initialize().ok(), "no file is read");
     }
     const BoundaryBytes bytes = boundary_bytes(config);
     activations_.resize(static_cast<std::size_t>(bytes.activations));

@@ -22,7 +22,7 @@ class Probe {
         exponents_(model_tensors(config).size(), kernels::kNoExponent) {
     for (StageSpec& spec : partition_model(config)) {
       stages_.push_back(std::make_unique<StageModel>(config, std::move(spec), *backend_, 0));
-      stages_.back()->initialize();
+      EXPECT_TRUE(stages_.back()->initialize().ok());
     }
     const BoundaryBytes bytes = boundary_bytes(config);
     boundaries_.assign(stages_.size(), std::vector<std::byte>(as_size(bytes.activations)));

@@ -38,7 +38,7 @@ TEST(Inference, GivesTheLogitsOfTheTrainedModelForEveryLengthOfText) {
   const Config config = small();
   const auto backend = ready_backend(config);
   StageModel trained(config, partition_model(config.model, 1).front(), *backend, 0);
-  trained.initialize();
+  EXPECT_TRUE(trained.initialize().ok());
   Inference inference(config, *backend);
   const auto saved = trained.state();
   const auto weights = inference.weights();
@@ -68,7 +68,7 @@ class Stages {
     auto to = weights.begin();
     for (StageSpec& spec : partition_model(config)) {
       stages_.push_back(std::make_unique<StageModel>(config, std::move(spec), backend, 0));
-      stages_.back()->initialize();
+      EXPECT_TRUE(stages_.back()->initialize().ok());
       for (const TensorState& from : stages_.back()->state()) {
         EXPECT_EQ(from.name, to->name);
         copy_array(backend, (to++)->weights.front(), from.weights.front(), from.count());

@@ -190,6 +190,18 @@ PayloadRef StageGradient::share(const std::int64_t* sums, const BlockRange& rang
 std::vector<double> StageGradient::reduce(const std::int64_t* sums, const BlockRange& range,
                                           std::span<const PartialSums> addends,
                                           const Exponents& exponents, std::int64_t tokens) {
+  set_quanta(range, exponents, tokens);
+  return addends.empty() ? keep_in_sums(sums, range) : add_and_round(sums, range, addends);
+}
+
+std::vector<double> StageGradient::round(const std::int64_t* sums, const BlockRange& range,
+                                         const Exponents& exponents, std::int64_t tokens) {
+  set_quanta(range, exponents, tokens);
+  return round_tensors(sums, range, false);
+}
+
+void StageGradient::set_quanta(const BlockRange& range, const Exponents& exponents,
+                               std::int64_t tokens) {
   for (const Block& block : within(range)) {
     const auto place = static_cast<std::size_t>(block.tensor);
     const std::int16_t exponent = exponents[static_cast<std::size_t>(tensors_.info(place).id)];
@@ -197,7 +209,6 @@ std::vector<double> StageGradient::reduce(const std::int64_t* sums, const BlockR
     quanta_per_token_[place] = kernels::quantum_per_token(
         exponent == kernels::kNoExponent ? 0 : kernels::quantum_exponent(exponent, bits_), tokens);
   }
-  return addends.empty() ? keep_in_sums(sums, range) : add_and_round(sums, range, addends);
 }
 
 std::vector<double> StageGradient::add_and_round(const std::int64_t* sums, const BlockRange& range,
@@ -229,19 +240,25 @@ std::vector<double> StageGradient::add_and_round(const std::int64_t* sums, const
 }
 
 std::vector<double> StageGradient::keep_in_sums(const std::int64_t* sums, const BlockRange& range) {
-  std::vector<double> squares(static_cast<std::size_t>(count_of(range)));
   sums_ = sums;
+  return round_tensors(sums, range, true);
+}
+
+std::vector<double> StageGradient::round_tensors(const std::int64_t* sums, const BlockRange& range,
+                                                 bool keeps) {
+  std::vector<double> squares(static_cast<std::size_t>(count_of(range)));
   // Neighbouring blocks of a tensor at once: a backend may deal them to its threads.
   const std::span<const Block> blocks = within(range);
   for (std::size_t i = 0, end = 0; i < blocks.size(); i = end) {
     std::int64_t count = 0;
     for (end = i; end < blocks.size() && blocks[end].tensor == blocks[i].tensor; ++end) {
       count += blocks[end].count;
-      in_sums_[static_cast<std::size_t>(range.first) + end] = true;
     }
-    backend_.round_sums(nullptr, &squares[i], sums + element(blocks[i]), count,
+    const std::int64_t first = element(blocks[i]);
+    backend_.round_sums(keeps ? nullptr : room_at(first), &squares[i], sums + first, count,
                         quanta_per_token_[static_cast<std::size_t>(blocks[i].tensor)]);
   }
+  set_in_sums(range, keeps);
   backend_.finish();
   return squares;
 }

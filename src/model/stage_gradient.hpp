@@ -45,6 +45,10 @@ class StageGradient {
   std::vector<double> reduce(const std::int64_t* sums, const BlockRange& range,
                              std::span<const PartialSums> addends, const Exponents& exponents,
                              std::int64_t tokens);
+  /// The same of `sums` of all peers, that lie in the backend's memory, which are not needed
+  /// afterwards.
+  std::vector<double> round(const std::int64_t* sums, const BlockRange& range,
+                            const Exponents& exponents, std::int64_t tokens);
 
   // Dense: block after block, on the host. What was never reduced is zero.
   /// Returns hash_of() what is in place then.
@@ -74,6 +78,7 @@ class StageGradient {
   /// For a strip, on the host.
   void* host_room() const;
   void set_in_sums(const BlockRange& range, bool in_sums);
+  void set_quanta(const BlockRange& range, const Exponents& exponents, std::int64_t tokens);
   double quantum_per_token(const BlockRange& run) const;
   /// Goes on hashing with the gradient in place.
   std::uint64_t hash_strip(std::uint64_t hash, const BlockRange& strip) const;
@@ -85,6 +90,8 @@ class StageGradient {
                       std::span<const PartialSums> addends, const Visit& visit);
   /// Notes that own sums are all there is of these blocks.
   std::vector<double> keep_in_sums(const std::int64_t* sums, const BlockRange& range);
+  /// Rounds whole runs of a tensor's blocks, into the room of the gradient or (`keeps`) nowhere.
+  std::vector<double> round_tensors(const std::int64_t* sums, const BlockRange& range, bool keeps);
   std::vector<double> add_and_round(const std::int64_t* sums, const BlockRange& range,
                                     std::span<const PartialSums> addends);
   /// Rounds what the sums stand for, into the room of the gradient or elsewhere in the backend's

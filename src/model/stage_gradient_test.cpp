@@ -45,7 +45,7 @@ class Replicas {
     for (std::size_t r = 0; r < count; ++r) {
       models_.push_back(std::make_unique<StageModel>(
           config, partition_model(config.model, 1).front(), backend, 0));
-      models_.back()->initialize();
+      EXPECT_TRUE(models_.back()->initialize().ok());
     }
     const auto& tensors = models_[0]->spec().tensors;
     for (const TensorInfo& tensor : tensors) {

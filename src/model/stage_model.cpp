@@ -1,5 +1,7 @@
 #include "model/stage_model.hpp"
 
+#include <utility>
+
 #include "core/check.hpp"
 
 namespace swarmpi {
@@ -14,6 +16,7 @@ StageModel::StageModel(const Config& config, StageSpec spec, kernels::Backend& b
       ownership_(ownership),
       gradient_(tensors_, backend_, kernels::fixed_point_bits(config.train.microbatches)),
       state_(config_, tensors_, backend_, owned_slices()),
+      collective_out_(room_for_collective()),
       passes_(shape_, spec_, tensors_, backend_),
       // In the last stage forward and backward are one: nothing waits in between.
       slots_(shape_, backend_, spec_.has_head ? 0 : slots) {
@@ -54,9 +57,9 @@ void StageModel::forget_progress() {
   reduced_hashes_.clear();
 }
 
-void StageModel::initialize() {
+Status StageModel::initialize() {
   forget_progress();
-  state_.initialize();
+  return state_.initialize();
 }
 
 void StageModel::loaded(Step step) {
@@ -168,6 +171,26 @@ std::vector<double> StageModel::reduce(Step step, const Exponents& exponents, st
   return sum_by_tensor(blocks(), squares, tensors_.size());
 }
 
+std::shared_ptr<kernels::Memory> StageModel::room_for_collective() const {
+  if (!config_.swarm.has_collectives()) return nullptr;
+  return backend_.allocate(static_cast<std::size_t>(tensors_.elements()) * sizeof(std::int64_t));
+}
+
+CollectiveArrays StageModel::arrays_for_collective(Step step) {
+  SWARMPI_CHECK(collective_out_ != nullptr, "the deck has collectives");
+  StepSums& sums = state_.sums_of(step);
+  auto keep = std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
+      sums.memory(), collective_out_);
+  return {sums.data(), collective_out_->as<std::int64_t>(), tensors_.elements(), sums.cover(),
+          std::move(keep)};
+}
+
+std::vector<double> StageModel::round_collective(const BlockRange& blocks,
+                                                 const Exponents& exponents, std::int64_t tokens) {
+  SWARMPI_CHECK(collective_out_ != nullptr, "the deck has collectives");
+  return gradient_.round(collective_out_->as<std::int64_t>(), blocks, exponents, tokens);
+}
+
 StageState::GradientOf StageModel::gradient_of() {
   return [this](const Slice& slice) { return gradient_.of(slice.place, slice.first, slice.count); };
 }
@@ -220,8 +243,9 @@ std::vector<std::string> StageModel::damaged() const {
 }
 
 std::int64_t StageModel::memory_bytes() const {
+  const std::size_t out = collective_out_ ? collective_out_->size_bytes() : 0;
   return state_.memory_bytes() + gradient_.memory_bytes() + passes_.memory_bytes() +
-         slots_.memory_bytes();
+         slots_.memory_bytes() + static_cast<std::int64_t>(out);
 }
 
 }  // namespace swarmpi

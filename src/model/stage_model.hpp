@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -29,6 +30,16 @@
 
 namespace swarmpi {
 
+/// What a collective of a stage's replicas adds up, and where it leaves the result: all tensors by
+/// offset, in the backend's memory.
+struct CollectiveArrays {
+  const std::int64_t* in = nullptr;  // (count)
+  std::int64_t* out = nullptr;       // (count)
+  std::int64_t count = 0;
+  Cover cover;                       // of `in`
+  std::shared_ptr<const void> keep;  // both are there while this is
+};
+
 class StageModel {
  public:
   /// `slots`: microbatches whose activations may be kept between forward and backward; 0 recomputes
@@ -48,7 +59,8 @@ class StageModel {
 
   /// Initial values: keyed by (seed, tensor, element); all versions of the weights alike, moments
   /// zero.
-  void initialize();
+  /// Errors: as StageState::initialize().
+  Status initialize();
   /// Views of the whole state, in the backend's memory; to be filled (then loaded()) or saved.
   std::vector<TensorState> state() { return state_.views(); }
   /// To be called after state() was written into: `step` is the last applied one, or -1.
@@ -123,6 +135,18 @@ class StageModel {
                  const Exponents& exponents, std::int64_t tokens);
   /// The same for the whole stage where there is no other peer: the sum of squares of each tensor.
   std::vector<double> reduce(Step step, const Exponents& exponents, std::int64_t tokens);
+  // Where a collective adds up the sums (config.swarm.has_collectives()).
+  /// The sums of `step`, which must be complete. Any thread may call until more is added to them.
+  CollectiveArrays arrays_for_collective(Step step);
+  /// Makes what a collective has left in `out` the reduced gradient of these blocks. Returns the
+  /// sum of squares of each.
+  std::vector<double> round_collective(const BlockRange& blocks, const Exponents& exponents,
+                                       std::int64_t tokens);
+  /// gradient_hash() of what is in place. REQUIRES: these blocks were rounded or placed.
+  std::uint64_t hash_in_place(const BlockRange& blocks) const {
+    return gradient_.hash_in_place(blocks);
+  }
+
   /// Takes over the reduced gradient of these blocks, dense, block after block. Returns the hash of
   /// what is in place then.
   std::uint64_t place(const BlockRange& blocks, const float* gradient) {
@@ -194,6 +218,7 @@ class StageModel {
   BackwardAnswer backward(const Microbatch& microbatch, const std::byte* dy, std::byte* dx,
                           MicrobatchGradients& gradients);
   std::vector<Slice> slices_of(const BlockRange& blocks) const;
+  std::shared_ptr<kernels::Memory> room_for_collective() const;
   /// The blocks whose moments are here.
   BlockRange owned() const;
   /// Of each tensor what is owned, by place.
@@ -212,6 +237,7 @@ class StageModel {
   std::map<std::int64_t, std::uint64_t> reduced_hashes_;
   StageGradient gradient_;
   StageState state_;
+  std::shared_ptr<kernels::Memory> collective_out_;  // null where there are no collectives
   Passes passes_;
   ActivationSlots slots_;
 };

@@ -88,7 +88,7 @@ TEST_P(Decks, AStateSavedAndLoadedGoesOnWithTheSameBits) {
     source.train(saved_at);
     StageModel& from = *source.models()[0];
     StageModel fresh(deck(), partition_model(deck().model, 1).front(), *backend, 0);
-    fresh.initialize();
+    EXPECT_TRUE(fresh.initialize().ok());
     const auto saved = from.state();
     auto empty = fresh.state();
     for (std::size_t i = 0; i < saved.size(); ++i) {
@@ -190,7 +190,7 @@ TEST(StageModelDeathTest, ItsStateIsOutOfTheHostsReach) {
   const Config config = tiny_deck();
   const auto backend = ready_backend(config);
   StageModel model(config, partition_model(config.model, 1).front(), *backend, 0);
-  model.initialize();
+  EXPECT_TRUE(model.initialize().ok());
   const volatile float* const weights = model.state()[0].weights[0];
   EXPECT_EXIT(std::exit(static_cast<int>(*weights)), testing::KilledBySignal(SIGSEGV), "");
 }
@@ -249,7 +249,7 @@ class LoneStage {
         backend_(backend),
         shape_(config, spec),
         bytes_(boundary_bytes(config)) {
-    model_.initialize();
+    EXPECT_TRUE(model_.initialize().ok());
   }
 
   struct Answer {
@@ -541,7 +541,7 @@ class OddCrossing {
     config_.swarm.stages = 2;
     for (StageSpec& spec : partition_model(config_)) {
       stages_.push_back(std::make_unique<StageModel>(config_, std::move(spec), *backend_, 1));
-      stages_.back()->initialize();
+      EXPECT_TRUE(stages_.back()->initialize().ok());
     }
   }
 
@@ -611,7 +611,7 @@ TEST(Overflow, AGradientBeyondTheHeadroomIsFlaggedAndAddsNothing) {
   const Config config = tiny_deck();
   const auto backend = ready_backend(config);
   StageModel model(config, partition_model(config.model, 1).front(), *backend, 0);
-  model.initialize();
+  EXPECT_TRUE(model.initialize().ok());
   const Text text(config, 1, 0);
   const Exponents low(model.spec().tensors.size(), -60);
   const WorkId work{{Step(1), Purpose::train, 0}, StageId(0)};

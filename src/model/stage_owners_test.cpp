@@ -31,7 +31,7 @@ class Owners {
     for (std::int64_t place = 0; place < count; ++place) {
       owners.push_back(std::make_unique<StageModel>(config, partition_model(config).front(),
                                                     *backend, 0, Ownership{place, count}));
-      owners.back()->initialize();
+      EXPECT_TRUE(owners.back()->initialize().ok());
     }
     run.on_commit([this](const CommitRecord& record) { apply(record); });
   }
@@ -187,9 +187,9 @@ TEST(StageOwner, FindsThatItsReducedGradientHasChanged) {
   PayloadPool payloads;
   for (const bool changes : {false, true}) {
     StageModel owner(config, partition_model(config).front(), *backend, 0, Ownership{0, 2});
-    owner.initialize();
+    EXPECT_TRUE(owner.initialize().ok());
     StageModel other(config, partition_model(config).front(), *backend, 0, Ownership{1, 2});
-    other.initialize();
+    EXPECT_TRUE(other.initialize().ok());
     CommitRecord record;
     record.step = Step(0);
     record.skipped = true;

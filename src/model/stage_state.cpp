@@ -8,6 +8,7 @@
 #include "core/check.hpp"
 #include "core/random.hpp"
 #include "model/initial_values.hpp"
+#include "model/initial_weights.hpp"
 
 namespace swarmpi {
 namespace {
@@ -59,7 +60,7 @@ StageState::StageState(const Config& config, const StageTensors& tensors, kernel
     weights.weight_hashes.resize(tensors.size());
     weights.copy_hashes.resize(tensors.size());
     versions_.push_back(std::move(weights));
-    sums_.emplace_back(tensors, backend);
+    sums_.emplace_back(tensors, backend, config.swarm.has_collectives());
   }
   own(std::move(owned));
 }
@@ -88,12 +89,23 @@ void StageState::own(std::vector<Slice> owned) {
   moment2_ = backend_.allocate(bytes);
 }
 
-void StageState::initialize() {
+Status StageState::initialize() {
+  std::optional<WeightsFile> file;
+  if (!config_.model.initial.empty()) {
+    Result<WeightsFile> opened = open_initial_weights(config_.model);
+    if (!opened.ok()) return opened.status();
+    file = std::move(opened).value();
+  }
   WeightVersion& first = versions_.front();
   std::vector<float> values;
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    values.resize(static_cast<std::size_t>(tensors_.info(i).count()));
-    set_initial_values(values.data(), tensors_.info(i), config_.model, config_.train.seed);
+    const TensorInfo& tensor = tensors_.info(i);
+    values.resize(static_cast<std::size_t>(tensor.count()));
+    if (file && tensor.cut < 0) {
+      if (Status read = file->read(entry_of(tensor), values.data()); !read.ok()) return read;
+    } else {
+      set_initial_values(values.data(), tensor, config_.model, config_.train.seed);
+    }
     backend_.upload(first.tensors[i], values.data(), values.size() * sizeof(float));
     refresh(i, first);
     for (WeightVersion& other : versions_) copy(i, other, first);
@@ -103,6 +115,7 @@ void StageState::initialize() {
   prepare(Step(0));
   backend_.finish();
   if (has_owners_) left_ = {tensor_hashes(), weight_hashes()};
+  return {};
 }
 
 void StageState::loaded(Step step) {

@@ -93,7 +93,8 @@ class StageState {
   void own(std::vector<Slice> owned);
 
   // Each of these leaves no sums; before any step (-1) is the same as after step 0.
-  void initialize();
+  /// Errors: bad_input, where the deck's file of weights cannot be read, or is another by now.
+  Status initialize();
   void loaded(Step step);
   /// What the tensors hold is undefined until write() and complete().
   void prepare(Step step);

@@ -387,7 +387,7 @@ TEST_P(StageStates, AStageThatBeginsAnewTrainsAsAFreshOne) {
     LocalTrainer lost(deck(), *backend, kStages, 8), fresh(deck(), *backend, kStages, 8);
     get_lost(lost, lost_at);
     for (auto& model : lost.models()) {
-      model->initialize();
+      EXPECT_TRUE(model->initialize().ok());
       expect_no_progress(*model);
     }
     LocalTrainer again(deck(), *backend, kStages, 8);
@@ -428,14 +428,14 @@ TEST_P(StageStates, AStageThatBeginsAnewUsesNoActivationsFromBefore) {
   const auto backend = ready_backend(config);
   const StageSpec first = partition_model(config.model, kStages).front();
   StageModel lost(config, first, *backend, 8), fresh(config, first, *backend, 8);
-  fresh.initialize();
-  lost.initialize();
+  EXPECT_TRUE(fresh.initialize().ok());
+  EXPECT_TRUE(lost.initialize().ok());
   const Text text(config, 1, 0), other_text(config, 2, 0);
   std::vector<float> output(text.tokens.size() * as_size(config.model.width), 0.5f);
   auto* const y = reinterpret_cast<std::byte*>(output.data());
   const WorkId work{{Step(1), Purpose::train, 0}, StageId(0)};
   lost.forward(work, other_text.tokens, other_text.targets, {}, y);
-  lost.initialize();
+  EXPECT_TRUE(lost.initialize().ok());
 
   std::fill(output.begin(), output.end(), 0.5f);
   const Exponents exponents(model_tensors(config.model).size(), std::int16_t{2});

@@ -6,15 +6,20 @@
 
 namespace swarmpi {
 
-StepSums::StepSums(const StageTensors& tensors, kernels::Backend& backend)
+StepSums::StepSums(const StageTensors& tensors, kernels::Backend& backend, bool for_collectives)
     : tensors_(tensors),
       backend_(backend),
+      for_collectives_(for_collectives),
       memory_(
           backend.allocate(static_cast<std::size_t>(tensors.elements()) * sizeof(std::int64_t))),
-      is_empty_(tensors.size(), true) {}
+      is_empty_(tensors.size(), !for_collectives) {}  // memory comes zeroed
 
 void StepSums::clear() {
   std::fill(is_empty_.begin(), is_empty_.end(), true);
+  if (for_collectives_) {
+    data();
+    backend_.finish();
+  }
   cover_ = {};
   frozen_ = false;
 }

@@ -1,6 +1,8 @@
 #pragma once
 // The integer sums of one step over all tensors of a stage. A tensor that nothing was added to yet
-// holds anything: its first contribution is written over it, which saves clearing the sums.
+// holds anything: its first contribution is written over it, which saves clearing the sums. But
+// where a collective may read them, beside the jobs, they are cleared: then nothing is left to do
+// for it when they are complete.
 
 #include <cstdint>
 #include <memory>
@@ -14,7 +16,8 @@ namespace swarmpi {
 
 class StepSums {
  public:
-  StepSums(const StageTensors& tensors, kernels::Backend& backend);
+  /// `for_collectives`: data() of complete sums does nothing, so that any thread may call it.
+  StepSums(const StageTensors& tensors, kernels::Backend& backend, bool for_collectives = false);
 
   /// Nothing was added to any tensor.
   void clear();
@@ -32,6 +35,8 @@ class StepSums {
   Target target(std::size_t place);
   /// All tensors by offset.
   const std::int64_t* data();
+  /// Where they lie, to be kept while something outside reads there.
+  std::shared_ptr<const kernels::Memory> memory() const { return memory_; }
   std::int64_t memory_bytes() const { return static_cast<std::int64_t>(memory_->size_bytes()); }
 
  private:
@@ -41,7 +46,8 @@ class StepSums {
 
   const StageTensors& tensors_;
   kernels::Backend& backend_;
-  std::unique_ptr<kernels::Memory> memory_;
+  bool for_collectives_;
+  std::shared_ptr<kernels::Memory> memory_;
   std::vector<bool> is_empty_;  // by place
   Cover cover_;
   bool frozen_ = false;

@@ -189,6 +189,10 @@ class FakeWorld {
   void take(StoreProbe&) { violations.push_back("probed the storage"); }
   void take(AbandonLane&) { violations.push_back("gave up its storage"); }
   void take(ProbeWork&) {}
+  void take(MakeCollectiveId&) { violations.push_back("made a collective"); }
+  void take(MakeCollective&) { violations.push_back("made a collective"); }
+  void take(EnterCollective&) { violations.push_back("entered a collective"); }
+  void take(AbortCollective&) { violations.push_back("aborted a collective"); }
 
   JobResult run(const ForwardJob& job) {
     ++forward_count[job.work];

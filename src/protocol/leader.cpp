@@ -142,6 +142,22 @@ void Leader::receive(const ChunkRefused& message, PeerId from) {
                                                   message.chunk, from.value, why)});
 }
 
+void Leader::receive(const CollectiveWord& message, PeerId from) {
+  if (message.news != CollectiveNews::ready) deadline_.progress(now_s_);
+  if (run_ending_.decided() || !collectives_.enter(message, from)) return;
+  OpenStep* open = history_.steps.find(message.step);
+  if (!open || !open->stands(message.stage, message.seal)) return;
+  if (message.news == CollectiveNews::over) {
+    return reduce_again(*open, {message.stage, fmt::format("its collective is over at peer {}: {}",
+                                                           from.value, message.why)});
+  }
+  const std::vector<PeerId>& replicas = view_.replicas(message.stage);
+  if (!collectives_.all_frozen(message.seal, replicas)) return;
+  for (const PeerId peer : replicas) {
+    outbox_.send(peer, EnterMessage{message.stage, message.seal});
+  }
+}
+
 // ---- One round of decisions
 
 // What a death has changed is known when all tables are here: until then nothing is sealed,
@@ -215,7 +231,7 @@ void Leader::issue() {
 // ---- Seals
 
 void Leader::seal_complete_steps() {
-  for (const StepSeal& seal : history_.steps.seal(view_, now_s_)) {
+  for (const StepSeal& seal : history_.steps.seal(view_, now_s_, collectives_)) {
     for (const auto& [peer, stages] : view_.members()) {
       const bool takes_part = !stages.empty() || view_.learners().contains(peer);
       if (takes_part) outbox_.send(peer, seal.message_for(peer));
@@ -682,6 +698,7 @@ void Leader::publish_view() {
   somebody_came_back_ = false;
   ++view_.number.number;
   outbox_.set_view(view_.number);
+  collectives_.begin(view_.number);
   rebalancing_.count_in(view_.number, committed(), now_s_);
   history_.steps.router().set_peers(view_.choices(StageId(0)), 0);
   if (takes_over_ || view_.number.number > 1) round_.gather(view_.members());
@@ -1137,6 +1154,11 @@ void Leader::receive(const NoticeMessage& message, PeerId from) {
 void Leader::note_a_stop() {
   const auto why = departures_.asked_of_all(view_, failure_detector_.unkillable());
   if (why) run_ending_.request_stop(*why);
+  const auto& limit = plan_.stops_at_s;
+  // Where all steps have begun the run ends as soon by itself, and is complete.
+  if (limit && run_time_s() >= limit->first && !history_.steps.opened_all()) {
+    run_ending_.request_stop(limit->second);
+  }
 }
 
 void Leader::begin_departures() {

@@ -87,6 +87,7 @@ class Leader {
   void receive(const SealRefused& message, PeerId from);
   void receive(const ReducedMessage& message, PeerId from);
   void receive(const ChunkRefused& message, PeerId from);
+  void receive(const CollectiveWord& message, PeerId from);
 
   // Rows and checkpoints.
   void receive(const RecordDurable& record);
@@ -370,7 +371,8 @@ class Leader {
   ViewRef published_;  // the last, of this term and incarnation; null before
   bool takes_over_;    // from a dead leader whose commits are not known yet
   History history_;
-  double time_offset_s_;  // run time at which this leader's clock shows 0
+  CollectiveBallot collectives_;  // of the last published view
+  double time_offset_s_;          // run time at which this leader's clock shows 0
   const double& now_s_;
 
   std::size_t next_fault_ = 0;  // of plan_.faults_by_clock

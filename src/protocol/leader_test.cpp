@@ -306,6 +306,26 @@ TEST(Leader, NoticesFromAllStopTheRunAndFromOneItLeaves) {
   EXPECT_EQ(all.sent_when_at<EndMessage>(0), 2u);
 }
 
+TEST(Leader, WhereTheTimeIsOverTheRunStopsAsIfSomebodyHadAsked) {
+  RunPlan limited = tiny_plan(2, 20);
+  limited.stops_at_s = {100, "train.max_hours = 0.03 are over"};
+  LeaderOfThree scene(false, limited);
+  scene.leader->receive(RecordDurable{1});  // its `leader` event
+  const auto end_at = [&](double at_s) -> std::optional<StoreEnd> {
+    scene.now_s = at_s;
+    scene.leader->lead();
+    for (const Action& action : scene.outbox.take()) {
+      if (const auto* end = std::get_if<StoreEnd>(&action)) return *end;
+    }
+    return {};
+  };
+  EXPECT_FALSE(end_at(99));
+  const auto end = end_at(101);
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->code, ExitStatus::stopped);
+  EXPECT_EQ(end->why, "train.max_hours = 0.03 are over");
+}
+
 TEST(Leader, AStopWhoseCheckpointIsDroppedTwiceSaysWhyAndAsksForNoOther) {
   LeaderWithALearner scene;
   for (const std::int32_t id : {0, 1, 2, 3}) {
@@ -777,6 +797,97 @@ TEST(LeaderOfPipelines, WhoLeavesIsNotHeldUpByACheckpointThatIsDropped) {
   scene.leader->lead();
   scene.tables();
   EXPECT_EQ(scene.acted<LoadManifest>(), 1u) << "all go back to an earlier one";
+}
+
+// Step 0 is committed, and step 1 complete, but for what is said of collectives.
+struct LeaderInStepOne : LeaderOfThree {
+  LeaderInStepOne() : LeaderOfThree(false, with_collectives()) {
+    reports(0, 0, {0, 1, 2, 3, 4});
+    reports(2, 1, {0, 1, 2, 3, 4});
+    leader->lead();
+    for (const auto& [peer, stage] : kServe) {
+      leader->receive(ReducedMessage{Step(0), StageId(stage), 0, {}}, PeerId(peer));
+    }
+    leader->lead();
+    for (const auto& [peer, stage] : kServe) {
+      ReportMessage report;
+      report.hashes.push_back({Step(0), StageId(stage), {{1}, {}}});
+      leader->receive(report, PeerId(peer));
+    }
+    leader->lead();
+    outbox.take();
+  }
+  static RunPlan with_collectives() {
+    RunPlan plan = tiny_plan(2, 2);
+    plan.swarm.collectives = Collectives::nccl;
+    return plan;
+  }
+  void says(std::int32_t peer, CollectiveNews news, const SealId& seal = {}) {
+    leader->receive(CollectiveWord{{Term(1), 1}, StageId(0), news, Step(1), seal, "why"},
+                    PeerId(peer));
+  }
+  // What peer 1 hears when the leader decides.
+  template <class Body>
+  std::vector<Body> told() {
+    leader->lead();
+    std::vector<Body> bodies;
+    for (const Action& action : outbox.take()) {
+      const auto* send = std::get_if<Send>(&action);
+      if (send == nullptr || send->to != PeerId(1)) continue;
+      if (const auto* body = std::get_if<Body>(&send->message.body)) bodies.push_back(*body);
+    }
+    return bodies;
+  }
+  std::optional<StageSeal> seal() {
+    for (const std::int32_t stage : {0, 1}) {
+      ReportMessage report;
+      for (const std::int32_t index : {0, 1, 2, 3, 4}) {
+        const MicrobatchId id{Step(1), Purpose::train, index};
+        report.contributions.push_back({{id, StageId(stage)}, {kernels::Contribution{}}});
+        if (stage == 1) report.losses.push_back({id, 1.0});
+      }
+      leader->receive(report, PeerId(2 * stage));
+    }
+    const auto seals = told<SealMessage>();
+    return seals.size() == 1 ? std::optional(seals[0].stages.at(0)) : std::nullopt;
+  }
+  static constexpr std::pair<std::int32_t, std::int32_t> kServe[] = {{0, 0}, {1, 0}, {2, 1}};
+};
+
+TEST(LeaderOfCollectives, LetsReplicasEnterWhenAllHaveFrozen) {
+  LeaderInStepOne scene;
+  for (const std::int32_t peer : {0, 1}) scene.says(peer, CollectiveNews::ready);
+  const auto seal = scene.seal();
+  ASSERT_TRUE(seal);
+  EXPECT_EQ(seal->collective, (ViewNumber{Term(1), 1}));
+  scene.says(1, CollectiveNews::frozen, seal->seal);
+  EXPECT_TRUE(scene.told<EnterMessage>().empty());
+  scene.says(0, CollectiveNews::frozen, seal->seal);
+  ASSERT_EQ(scene.told<EnterMessage>().size(), 1u);
+}
+
+TEST(LeaderOfCollectives, SealsPointToPointWhereOneIsNotReady) {
+  LeaderInStepOne scene;
+  scene.says(1, CollectiveNews::ready);
+  const auto seal = scene.seal();
+  ASSERT_TRUE(seal);
+  EXPECT_FALSE(seal->collective);
+}
+
+TEST(LeaderOfCollectives, TheFirstForWhichItIsOverVoidsTheSealForAll) {
+  LeaderInStepOne scene;
+  for (const std::int32_t peer : {0, 1}) scene.says(peer, CollectiveNews::ready);
+  const auto seal = scene.seal();
+  ASSERT_TRUE(seal);
+  scene.says(0, CollectiveNews::over, seal->seal);
+  const auto again = scene.told<SealMessage>();
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_FALSE(again[0].stages.at(0).collective);
+  EXPECT_EQ(again[0].stages.at(0).attempt, 1);
+  scene.says(1, CollectiveNews::over, seal->seal);
+  EXPECT_TRUE(scene.told<SealMessage>().empty()) << "of the seal that is void";
+  for (const std::int32_t peer : {0, 1}) scene.says(peer, CollectiveNews::frozen, seal->seal);
+  EXPECT_TRUE(scene.told<EnterMessage>().empty());
 }
 
 }  // namespace

@@ -92,6 +92,10 @@ void Peer::dispatch(const Event& event) {
                  [&](const ProbeStored&) { probe_stored(); },
                  [&](const StageStored& part) { replica_host_.stored(part); },
                  [&](const StageLoaded& stage) { replica_host_.loaded(stage); },
+                 [&](const CollectiveIdMade& made) { replica_host_.receive(made); },
+                 [&](const CollectiveReady& ready) { replica_host_.receive(ready); },
+                 [&](const CollectiveDone& done) { replica_host_.receive(done); },
+                 [&](const CollectiveFailed& failed) { replica_host_.receive(failed); },
                  [&](const auto& answer) {
                    if (leader_) leader_->receive(answer);  // else it does not lead any more
                  },
@@ -301,6 +305,7 @@ void Peer::receive(const LostMessage& message, PeerId from) {
 void Peer::lost(PeerId peer, const std::string& how, HeardBy heard_by) {
   const bool led = peer == membership_.leader();
   if (peer == self_ || !membership_.lost(peer)) return;
+  replica_host_.lost(peer);
   if (led) election_.vacant_since(now_s_);
   failure_detector_.forget(peer);
   if (const auto view = election_.lost(peer)) receive(*view, self_);

@@ -51,6 +51,7 @@ void ReplicaHost::adopt(ViewRef view) {
   history_.works.set_memory(kept_bytes(plan_.needs, *view_, self_, plan_.kept_bytes));
   for (const StageId stage : serves) serve(stage);
   for (const StageId stage : learns) learn(stage);
+  make_collectives();
   for (auto& [stage, replica] : history_.replicas) {
     replica.count_waiting_anew();
     if (const auto refusal = replica.refused_to_load()) tell(*refusal);
@@ -307,6 +308,7 @@ std::string describe(const Job& job) {
 }  // namespace
 
 void ReplicaHost::start_job() {
+  mind_collectives();
   if (running_) return;
   start_loading();
   // Jobs and loading both allocate, fill and free stages: never at the same time.
@@ -460,6 +462,7 @@ void ReplicaHost::receive(const SealMessage& message, PeerId from) {
     if (!serves_or_learns(seal.stage) || (!learns && !named(seal.replicas))) continue;
     StageReplica& replica = replica_of(seal.stage);
     if (replica.knows(seal.seal)) continue;  // sent twice, or void
+    if (CollectiveWay* const way = way_of(seal.stage)) way->seal_is_void(message.step, outbox_);
     if (const auto refused = replica.refusal(message, seal, learns)) {
       outbox_.send(from, *refused);
       continue;
@@ -470,6 +473,7 @@ void ReplicaHost::receive(const SealMessage& message, PeerId from) {
 
 void ReplicaHost::receive(const ReopenMessage& message, PeerId) {
   if (message.step <= history_.commit_log.committed() || !serves_or_learns(message.stage)) return;
+  if (CollectiveWay* const way = way_of(message.stage)) way->seal_is_void(message.step, outbox_);
   if (const auto not_added = replica_of(message.stage).reopen(message.step)) {
     outbox_.send(view_->leader(), UnableMessage{*not_added});
   }
@@ -512,6 +516,61 @@ void ReplicaHost::answer(std::optional<ReductionAnswer> answer) {
 bool ReplicaHost::reducing() const {
   return std::any_of(history_.replicas.begin(), history_.replicas.end(),
                      [](const auto& entry) { return entry.second.reducing(); });
+}
+
+// ---- Collectives
+
+void ReplicaHost::leave_collectives() {
+  for (auto& [stage, way] : ways_) way.leave_view(outbox_);
+  ways_.clear();
+}
+
+void ReplicaHost::make_collectives() {
+  leave_collectives();
+  if (!plan_.swarm.has_collectives()) return;
+  for (const auto& [stage, replica] : history_.replicas) {
+    const bool has_others = view_->replicas(stage).size() > 1;
+    if (!has_others || !view_->serves(self_, stage)) continue;
+    ways_.try_emplace(stage, self_, stage, *view_, outbox_);
+  }
+}
+
+CollectiveWay* ReplicaHost::way_of(StageId stage) {
+  const auto found = ways_.find(stage);
+  return found == ways_.end() ? nullptr : &found->second;
+}
+
+void ReplicaHost::mind_collectives() {
+  if (!plan_.swarm.has_collectives()) return;
+  for (auto& [stage, replica] : history_.replicas) {
+    replica.mind_collective(way_of(stage), outbox_);
+  }
+}
+
+void ReplicaHost::lost(PeerId peer) {
+  for (auto& [stage, way] : ways_) way.lost(peer, outbox_);
+}
+
+void ReplicaHost::receive(const CollectiveIdMessage& message, PeerId) {
+  if (CollectiveWay* const way = way_of(message.stage)) way->receive(message, outbox_);
+}
+void ReplicaHost::receive(const EnterMessage& message, PeerId) {
+  if (CollectiveWay* const way = way_of(message.stage)) way->receive(message, outbox_);
+}
+void ReplicaHost::receive(const CollectiveIdMade& made) {
+  if (CollectiveWay* const way = way_of(made.stage)) way->receive(made, outbox_);
+}
+void ReplicaHost::receive(const CollectiveReady& ready) {
+  if (CollectiveWay* const way = way_of(ready.stage)) way->receive(ready, outbox_);
+}
+void ReplicaHost::receive(const CollectiveFailed& failed) {
+  if (CollectiveWay* const way = way_of(failed.stage)) way->receive(failed, outbox_);
+}
+
+void ReplicaHost::receive(const CollectiveDone& done) {
+  CollectiveWay* const way = way_of(done.stage);
+  if (way == nullptr || !way->counts(done)) return;
+  answer(replica_of(done.stage).collective_is_done(done));
 }
 
 // ---- Commit and update
@@ -751,6 +810,7 @@ void ReplicaHost::drop_all_but(const std::set<StageId>& stages) {
 
 void ReplicaHost::restart(const RestartPoint& checkpoint) {
   if (running_) running_->result_is_void = true;
+  leave_collectives();
   std::set<StageId> held;
   for (const auto& [stage, replica] : history_.replicas) held.insert(stage);
   access_.go_back(held, checkpoint.files);

@@ -59,6 +59,15 @@ class ReplicaHost {
   void receive(const RatiosMessage& message, PeerId from);
   void receive(const WeightsMessage& message, PeerId from);
   void receive(const WeightsPlaced& message, PeerId from);
+  void receive(const CollectiveIdMessage& message, PeerId from);
+  void receive(const EnterMessage& message, PeerId from);
+
+  void receive(const CollectiveIdMade& made);
+  void receive(const CollectiveReady& ready);
+  void receive(const CollectiveDone& done);
+  void receive(const CollectiveFailed& failed);
+  /// The peer is dead, which a view will say.
+  void lost(PeerId peer);
 
   /// Somebody wants to know whether jobs can be done here.
   void receive(const TryMessage& message, PeerId from);
@@ -178,6 +187,13 @@ class ReplicaHost {
 
   // ---- Seal, reduction, commit
 
+  void leave_collectives();
+  /// Makes those of the stages that it serves in this view, in place of all before.
+  void make_collectives();
+  /// Tells the collectives what may be entered.
+  void mind_collectives();
+  /// Null if the stage has no collective in this view.
+  CollectiveWay* way_of(StageId stage);
   /// The next job of a reduction, in any stage.
   std::optional<Job> next_reduction_job();
   /// Tells the leader what has become of a reduction, if anything has.
@@ -252,6 +268,7 @@ class ReplicaHost {
   std::string storage_hangs_;    // why no stage can be stored; "" where it can
   History history_;
   std::map<StageId, std::unique_ptr<Router>> routers_;  // to each next stage
+  std::map<StageId, CollectiveWay> ways_;               // of the present view
   StateAccess access_;
   double loading_since_s_ = 0;  // if anything is being loaded; of the time awake
   std::optional<Running> running_;

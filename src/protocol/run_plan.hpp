@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "config/config.hpp"
@@ -49,7 +50,10 @@ struct RunPlan {
   std::int64_t validation_microbatches = 0;  ///< of one validation pass
   std::int64_t validation_missing = 0;       ///< tokens of the last of these that count nothing
   std::int64_t validate_every = 0;           ///< steps; 0: never
-  std::int64_t checkpoint_every = 0;  ///< steps; 0: at the end only; < 0: never, for benchmarks
+  std::int64_t checkpoint_every = 0;         ///< steps; 0: not by steps; < 0: never, for benchmarks
+  double checkpoint_every_s = 0;             ///< 0: not by time
+  /// Run time from which on the run stops, as if somebody had asked, and why.
+  std::optional<std::pair<double, std::string>> stops_at_s;
   double between_deaths_s = 0;  ///< mean, of peers that serve; 0: not known. Static pipelines only
   std::int64_t window = 2;      ///< microbatches in flight
   std::vector<std::string> tensor_names;                 ///< of the whole model, by id

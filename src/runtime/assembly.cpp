@@ -1,6 +1,7 @@
 #include "runtime/assembly.hpp"
 
 #include <numeric>
+#include <utility>
 
 #include "core/machine.hpp"
 #include "model/cost.hpp"
@@ -41,6 +42,7 @@ RunPlan make_plan(const Config& config, const std::vector<StageSpec>& specs, std
   plan.tokens_per_microbatch = config.train.microbatch_size * config.model.context;
   plan.validate_every = config.output.validate_every;
   plan.checkpoint_every = config.output.checkpoint_every;
+  plan.checkpoint_every_s = config.output.checkpoint_every_s;
   plan.job_timeout_s = config.compute.job_timeout_s;
   plan.storage_timeout_s = config.output.storage_timeout_s;
   plan.window = source_window(config.swarm, workers);
@@ -67,7 +69,7 @@ Result<StartedStages> make_stages(const Config& config, const std::vector<StageS
     StageModel& stage = *started.stages.emplace_back(
         std::make_unique<StageModel>(config, spec, backend, slots, owned_by(config, ownership)));
     if (!checkpoint) {
-      stage.initialize();
+      if (Status status = stage.initialize(); !status.ok()) return status;
       continue;
     }
     if (Status status = load_stage(*checkpoint, stage); !status.ok()) return status;
@@ -101,6 +103,23 @@ StageFactory stage_factory(const Config& config, const std::vector<StageSpec>& s
             return more <=
                    (device ? static_cast<std::int64_t>(device->free_bytes) : free_memory_bytes());
           }};
+}
+
+Result<std::unique_ptr<NcclCollectives>> make_collectives(const Config& config, PeerId self,
+                                                          const kernels::Backend& backend,
+                                                          JobExecutor& executor,
+                                                          CollectiveResults& results,
+                                                          Inbox& inbox) {
+  if (!config.swarm.has_collectives()) return std::unique_ptr<NcclCollectives>();
+  const std::optional<int> device = backend.device();
+  if (!device) return Status::failed("this peer does not compute on a GPU");
+  Result<CollectiveLibrary> nccl = nccl_on(*device, kernels::ranks_on_cuda_device());
+  if (!nccl.ok()) return nccl.status();
+  executor.take_from(results);
+  return std::make_unique<NcclCollectives>(
+      self, std::move(nccl).value(),
+      [&executor](StageId stage, Step step) { return executor.arrays_for_collective(stage, step); },
+      results, inbox);
 }
 
 std::int64_t checkpoint_bytes(const Config& config) {

@@ -13,6 +13,7 @@
 #include "model/stage_model.hpp"
 #include "protocol/run_plan.hpp"
 #include "runtime/job_executor.hpp"
+#include "runtime/nccl_collectives.hpp"
 
 namespace swarmpi {
 
@@ -52,6 +53,14 @@ Status load_stage(const Checkpoint& checkpoint, StageModel& stage);
 /// Where a peer's payloads lie: where the backend's memory is not the host's, in memory that it
 /// copies fast. REQUIRES: the backend outlives the pool.
 Payload::Allocate payload_memory(kernels::Backend& backend);
+
+/// A peer's part in the collectives of its stages, which the executor takes results from; null
+/// where the deck has none. Errors: failed, with why there can be none here: all goes point to
+/// point then. REQUIRES: backend, executor, results and inbox outlive it.
+Result<std::unique_ptr<NcclCollectives>> make_collectives(const Config& config, PeerId self,
+                                                          const kernels::Backend& backend,
+                                                          JobExecutor& executor,
+                                                          CollectiveResults& results, Inbox& inbox);
 
 /// What checkpoints take on disk: two, for the old one is removed when the new one is complete.
 std::int64_t checkpoint_bytes(const Config& config);

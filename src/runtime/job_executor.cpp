@@ -61,6 +61,17 @@ StageModel& JobExecutor::stage(StageId stage) {
   return *found->second;
 }
 
+std::optional<CollectiveArrays> JobExecutor::arrays_for_collective(StageId stage, Step step) {
+  StageModel* model = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = stages_.find(stage);
+    if (found == stages_.end()) return std::nullopt;
+    model = found->second.get();
+  }
+  return model->arrays_for_collective(step);
+}
+
 StageModel* JobExecutor::room_for(StageId stage, const Ownership& ownership) {
   std::vector<StageModel*> others;
   {
@@ -151,6 +162,7 @@ JobResult JobExecutor::run(const ShareJob& job) {
 }
 
 JobResult JobExecutor::run(const ReduceJob& job) {
+  if (job.collective) return round_collective(job);
   StageModel& model = stage(job.stage);
   ReduceResult result{job.seal, job.stage, job.chunk, {}, {}, nullptr, 0};
   auto reduced = model.reduce(job.step, job.blocks, job.addends, *job.exponents, job.tokens);
@@ -159,6 +171,28 @@ JobResult JobExecutor::run(const ReduceJob& job) {
   if (!job.pass_on) return result;
   result.gradient = copy_of_gradient(model, job.blocks);
   result.hash = model.gradient_hash(job.blocks, result.gradient->as<float>());
+  return result;
+}
+
+JobResult JobExecutor::round_collective(const ReduceJob& job) {
+  StageModel& model = stage(job.stage);
+  ReduceResult result{job.seal, job.stage, job.chunk, {}, {}, nullptr, 0};
+  result.squares.resize(static_cast<std::size_t>(job.blocks.end - job.blocks.first));
+  std::optional<Cover> cover;
+  if (collective_results_ != nullptr) {
+    cover = collective_results_->find(job.stage, *job.collective, job.seal);
+  }
+  // If the seal is void by now another collective may have the place. A cover of nothing counts for
+  // nobody.
+  if (!cover) return result;
+  result.cover = *cover;
+  result.squares = model.round_collective(job.blocks, *job.exponents, job.tokens);
+  if (job.pass_on) {
+    result.gradient = copy_of_gradient(model, job.blocks);
+    result.hash = model.gradient_hash(job.blocks, result.gradient->as<float>());
+  } else {
+    result.hash = model.hash_in_place(job.blocks);
+  }
   return result;
 }
 

@@ -17,6 +17,7 @@
 #include "kernels/backend.hpp"
 #include "model/stage_model.hpp"
 #include "protocol/messages/ports.hpp"
+#include "runtime/collectives.hpp"
 
 namespace swarmpi {
 
@@ -53,6 +54,13 @@ class JobExecutor {
               std::vector<std::unique_ptr<StageModel>> stages,
               std::optional<Step> flip_after = std::nullopt, StageFactory factory = {});
 
+  /// From now on these say what the stages' collectives have left; they must outlive this.
+  /// REQUIRES: no job is running.
+  void take_from(const CollectiveResults& results) { collective_results_ = &results; }
+  /// What this peer brings to a collective of the stage's replicas; nothing where it does not serve
+  /// it. For any thread. REQUIRES: the step's sums are complete, and as for stage().
+  std::optional<CollectiveArrays> arrays_for_collective(StageId stage, Step step);
+
   /// REQUIRES: the calling thread was prepared by the backend. Errors: the data cannot be read;
   /// `failed`: memory has changed a stage's state.
   Result<JobResult> execute(const Job& job);
@@ -69,6 +77,7 @@ class JobExecutor {
   JobResult run(const BackwardJob& job);
   JobResult run(const ShareJob& job);
   JobResult run(const ReduceJob& job);
+  JobResult round_collective(const ReduceJob& job);
   JobResult run(const PlaceJob& job);
   JobResult run(const GatherJob& job);
   Result<JobResult> run(const ApplyJob& job);
@@ -101,6 +110,7 @@ class JobExecutor {
   std::optional<Step> flip_after_;
   std::uint64_t fault_seed_;
   StageFactory factory_;
+  const CollectiveResults* collective_results_ = nullptr;
   std::vector<std::int32_t> inputs_;   // (B*T)
   std::vector<std::int32_t> targets_;  // (B*T)
 };

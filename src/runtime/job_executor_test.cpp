@@ -92,7 +92,7 @@ class JobPeer {
     std::vector<std::unique_ptr<StageModel>> list;
     for (const StageSpec& spec : partition_model(config.model, stages)) {
       list.push_back(std::make_unique<StageModel>(config, spec, backend, 8));
-      list.back()->initialize();
+      EXPECT_TRUE(list.back()->initialize().ok());
     }
     return list;
   }
@@ -157,6 +157,88 @@ TEST(JobExecutor, JobsOnStagesAndReplicasGiveOnePeersBits) {
       EXPECT_EQ(hashes, expected) << stages << " stages, " << replicas << " replicas";
     }
   }
+}
+
+/// Leaves the sums of all in everybody's `out`, as a collective does; returns their cover.
+Cover collect(std::vector<std::unique_ptr<JobPeer>>& peers, StageId stage,
+              kernels::Backend& backend) {
+  std::vector<std::int64_t> sums;
+  Cover cover;
+  for (const auto& peer : peers) {
+    const auto arrays = peer->executor().arrays_for_collective(stage, Step(1));
+    std::vector<std::int64_t> own(as_size(arrays->count));
+    backend.download(own.data(), arrays->in, own.size() * sizeof(own[0]));
+    sums.resize(own.size());
+    for (std::size_t i = 0; i < own.size(); ++i) sums[i] += own[i];
+    cover += arrays->cover;
+  }
+  for (const auto& peer : peers) {
+    const auto arrays = peer->executor().arrays_for_collective(stage, Step(1));
+    backend.upload(arrays->out, sums.data(), sums.size() * sizeof(sums[0]));
+  }
+  return cover;
+}
+
+// Of five replicas two have no microbatch, and their sums held others before.
+TEST(JobExecutor, RoundsWhatACollectiveHasAddedUpToTheBitsOfPointToPoint) {
+  Config config = deck();
+  const auto backend = ready_backend(config);
+  const Exponents exponents = measured_exponents(config, *backend);
+  std::vector<std::unique_ptr<JobPeer>> alone;
+  alone.push_back(std::make_unique<JobPeer>(config, *backend, 2));
+  const auto expected = hashes_of_step(alone, config, exponents);
+
+  config.swarm.collectives = Collectives::nccl;
+  const ViewNumber view;
+  const SealId seal{Incarnation(1), Term(2), 3};
+  CollectiveResults results;
+  std::vector<std::unique_ptr<JobPeer>> peers;
+  for (int p = 0; p < 5; ++p) {
+    JobPeer& peer = *peers.emplace_back(std::make_unique<JobPeer>(config, *backend, 2));
+    peer.executor().take_from(results);
+    peer.microbatch(Step(0), p, exponents);
+    for (std::int32_t s = 0; s < 2; ++s) peer.apply(Step(0), StageId(s), true);
+  }
+  for (std::int32_t m = 0; m < config.train.microbatches; ++m) {
+    peers[as_size(m)]->microbatch(Step(1), m, exponents);
+  }
+  std::vector<std::uint64_t> hashes;
+  for (std::int32_t s = 0; s < 2; ++s) {
+    const StageId stage(s);
+    const BlockRange blocks = peers.front()->all_blocks(stage);
+    ReduceJob reduce{seal, Step(1), stage, 0, blocks, {}, {}, peers.front()->tokens(), false, view};
+    reduce.exponents = std::make_shared<Exponents>(exponents);
+    EXPECT_EQ(peers.front()->ask<ReduceResult>(reduce).cover, Cover())
+        << "nothing was added up yet";
+    results.set(stage, view, seal, collect(peers, stage, *backend));
+    std::vector<ReduceResult> reduced;
+    for (std::size_t p = 0; p < peers.size(); ++p) {
+      reduce.pass_on = p == 1;
+      reduced.push_back(peers[p]->ask<ReduceResult>(reduce));
+      EXPECT_EQ(reduced[p].cover, Cover::of_step(Step(1), config.train.microbatches));
+      EXPECT_EQ(reduced[p].squares, reduced[0].squares);
+      EXPECT_EQ(reduced[p].hash, reduced[0].hash);
+      EXPECT_EQ(reduced[p].gradient != nullptr, reduce.pass_on);
+    }
+    const std::vector<std::uint64_t> of_stage = peers[0]->apply(Step(1), stage);
+    for (std::size_t p = 1; p < peers.size(); ++p) {
+      EXPECT_EQ(peers[p]->apply(Step(1), stage), of_stage);
+    }
+    hashes.insert(hashes.end(), of_stage.begin(), of_stage.end());
+  }
+  EXPECT_EQ(hashes, expected);
+}
+
+TEST(JobExecutor, SumsThatACollectiveWasToAddUpAreReducedPointToPoint) {
+  Config config = deck();
+  const auto backend = ready_backend(config);
+  const Exponents exponents = measured_exponents(config, *backend);
+  std::vector<std::unique_ptr<JobPeer>> plain, peers;
+  for (int p = 0; p < 4; ++p) plain.push_back(std::make_unique<JobPeer>(config, *backend, 1));
+  config.swarm.collectives = Collectives::nccl;
+  for (int p = 0; p < 4; ++p) peers.push_back(std::make_unique<JobPeer>(config, *backend, 1));
+  collect(peers, StageId(0), *backend);
+  EXPECT_EQ(hashes_of_step(peers, config, exponents), hashes_of_step(plain, config, exponents));
 }
 
 TEST(JobExecutor, BoundariesHaveTheSizesOfTheirCodecs) {
@@ -247,7 +329,7 @@ class OwnerPeer {
     std::vector<std::unique_ptr<StageModel>> list;
     list.push_back(std::make_unique<StageModel>(config, partition_model(config.model, 1).front(),
                                                 backend, 0, ownership));
-    list.back()->initialize();
+    EXPECT_TRUE(list.back()->initialize().ok());
     return list;
   }
 
@@ -470,7 +552,7 @@ TEST(JobExecutor, AStageThatIsLeftAloneKeepsActivations) {
   for (const StageSpec& spec : partition_model(config.model, 3)) {
     if (spec.has_head) continue;
     stages.push_back(std::make_unique<StageModel>(config, spec, *backend, 0));
-    stages.back()->initialize();
+    EXPECT_TRUE(stages.back()->initialize().ok());
   }
   PayloadPool payloads;
   JobExecutor executor(PeerId(3), config, text_source(config), payloads, std::move(stages),
@@ -541,7 +623,7 @@ TEST(JobExecutor, DataThatCannotBeReadAreAnError) {
   std::vector<std::unique_ptr<StageModel>> stages;
   stages.push_back(
       std::make_unique<StageModel>(config, partition_model(config.model, 1).front(), *backend, 0));
-  stages.front()->initialize();
+  EXPECT_TRUE(stages.front()->initialize().ok());
   PayloadPool payloads;
   JobExecutor executor(
       PeerId(3), config,

@@ -139,6 +139,10 @@ void PeerLoop::execute(Action action) {
                                    seams_.storage.progress(Lane::stages)});
           },
           [&](AbandonLane& a) { abandon(a.lane); },
+          [&](MakeCollectiveId& a) { collect(a); },
+          [&](MakeCollective& a) { collect(a); },
+          [&](EnterCollective& a) { collect(a); },
+          [&](AbortCollective& a) { collect(a); },
           [&](auto& a) {  // all other actions are for the storage
             ++stores_pending_[*lane_of(Action(a))];
             seams_.storage.take(std::move(a));

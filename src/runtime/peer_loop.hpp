@@ -1,14 +1,16 @@
 #pragma once
-// Runs one peer on the four seams (clock, transport, compute, storage): hands it events one at a
-// time and executes the actions that it returns.
+// Runs one peer on the seams (clock, transport, compute, storage, and collectives where there are
+// any): hands it events one at a time and executes the actions that it returns.
 
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "core/clock.hpp"
 #include "protocol/observer.hpp"
 #include "protocol/peer.hpp"
+#include "runtime/collectives.hpp"
 #include "runtime/compute.hpp"
 #include "runtime/inbox.hpp"
 #include "runtime/storage.hpp"
@@ -21,6 +23,7 @@ struct Seams {
   Transport& transport;
   Compute& compute;
   Storage& storage;
+  CollectivesSeam* collectives = nullptr;  ///< null: there are none
 };
 
 class PeerLoop {
@@ -39,6 +42,10 @@ class PeerLoop {
   std::optional<Event> next_event();
   std::optional<Event> ready_event();
   void execute(Action action);
+  template <class Kind>
+  void collect(Kind& action) {
+    if (seams_.collectives != nullptr) seams_.collectives->take(std::move(action));
+  }
   void count_answer(const Event& event);
   bool nothing_can_come() const;
   void abandon(Lane lane);

@@ -15,6 +15,7 @@
 #include "io/hdf5/handle.hpp"
 #include "io/journal/follower.hpp"
 #include "io/journal/term_proof.hpp"
+#include "io/scratch_file.hpp"
 #include "io/temporary_file.hpp"
 #include "protocol/membership/cpu_use.hpp"
 #include "runtime/assembly.hpp"
@@ -126,7 +127,6 @@ Result<bool> RunStorage::continue_rows() {
   if (last_step < 0 || last_step < plan_.begin.from_step) return false;
   plan_.begin.from_step = last_step;
   plan_.begin.carries_history = false;
-  // The rows of another schedule went with this run's first term.
   plan_.begin.must_agree = !plan_.is_mixed;
   plan_.carried.reset();
   return true;
@@ -160,6 +160,7 @@ Status RunStorage::perform(const CreateTerm& action) {
     for (const std::string& mark : mark_paths(journal_folder_)) remove_temporary_files(mark);
   }
   rows_.reset();
+  if (journal_) remove_scratch_files();
   if (journal_ && plan_.carried) {
     if (Status carried = carry_rows(); !carried.ok()) return carried;
   }
@@ -169,6 +170,22 @@ Status RunStorage::perform(const CreateTerm& action) {
   }
   post(TermCreated{action.term, journal_ != nullptr});
   return journal_ ? merge_beside() : Status();
+}
+
+// Those of leaders that were killed. Listed before this one has its own: with that it would die as
+// slowly as if the file had no name.
+void RunStorage::remove_scratch_files() {
+  std::vector<std::string> files;
+  for (const std::string& folder : {journal_folder_, folder_of(plan_.run_file)}) {
+    const std::vector<std::string> here = ScratchFile::all_in(folder);
+    files.insert(files.end(), here.begin(), here.end());
+  }
+  if (files.empty()) return;
+  const auto remove = [files = std::move(files)] {
+    for (const std::string& file : files) (void)remove_file(file);
+    return Status();
+  };
+  later(stages_lane_, "removing scratch files", remove, 0);
 }
 
 Status RunStorage::merge_beside() {
@@ -412,8 +429,8 @@ Result<StageLoaded> RunStorage::load(const LoadStage& action) {
   if (action.step.value < 0) {
     StageModel* const stage = stages_.room_for(action.stage, action.ownership);
     answer.has_room = stage != nullptr;
-    if (stage != nullptr) stage->initialize();
-    return answer;
+    const Status status = stage != nullptr ? stage->initialize() : Status();
+    return status.ok() ? Result<StageLoaded>(std::move(answer)) : status;
   }
   // As long as the cuts are the same its own file is all that is read; where each replica owns a
   // range, the weights are in all files.

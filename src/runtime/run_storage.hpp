@@ -138,6 +138,8 @@ class RunStorage final : public Storage {
   /// removed.
   Status leads();
   Status prove_term();
+  /// In the other lane, for freeing a large file takes long.
+  void remove_scratch_files();
   void note_later(std::int64_t term);
   /// The outcome of storing something: nothing has failed where the term was over by then.
   Status unless_over(const Status& status);

@@ -12,6 +12,7 @@
 
 #include "io/hdf5/handle.hpp"
 #include "io/journal/format.hpp"
+#include "io/scratch_file.hpp"
 #include "io/test_support.hpp"
 
 namespace swarmpi {
@@ -438,6 +439,23 @@ TEST(RunStorage, TheHostsOfAllThatHaveLedAreNamed) {
   Writer third(folder.path(), 1, {}, "a");
   third.answer_to<TermCreated>(CreateTerm{Term(3)});
   EXPECT_EQ(read_journal(folder / "RUN.h5.journal").value().last.origin.hosts, "a b c");
+}
+
+TEST(RunStorage, ALeaderRemovesTheScratchFilesOfKilledOnesAndItsOwn) {
+  const TestFolder folder;
+  const std::string left = folder / "RUN.h5.journal/.rows.part-elsewhere-1-0";
+  {
+    ASSERT_TRUE(create_folder(folder / "RUN.h5.journal").ok());
+    ASSERT_TRUE(write_file_durably(left, "rows").ok());
+    Writer leader(folder.path(), 1);
+    leader.answer_to<TermCreated>(CreateTerm{Term(1)});
+    leader.answer_to<EndDurable>(StoreEnd{ExitStatus::stopped, "somebody asked"});
+    const auto removed = [&] { return !std::filesystem::exists(left); };
+    for (int tries = 0; tries < 5000 && !removed(); ++tries) usleep(1000);
+    EXPECT_TRUE(removed());
+    EXPECT_EQ(ScratchFile::all_in(folder / "RUN.h5.journal").size(), 1u) << "its own";
+  }
+  EXPECT_TRUE(ScratchFile::all_in(folder / "RUN.h5.journal").empty());
 }
 
 TEST(RunStorage, WithTheEndOfTheRunTheFilesForNewcomersGo) {

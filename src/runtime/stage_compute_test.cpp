@@ -14,7 +14,7 @@ struct Scene {
     std::vector<std::unique_ptr<StageModel>> stages;
     stages.push_back(
         std::make_unique<StageModel>(config, partition_model(config.model, 1).front(), backend, 0));
-    stages.back()->initialize();
+    EXPECT_TRUE(stages.back()->initialize().ok());
     return stages;
   }
   Event next_event() {

@@ -4,6 +4,8 @@
 
 #include <limits>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "core/ids.hpp"
 #include "core/status.hpp"
@@ -64,6 +66,42 @@ class DiskModel {
   virtual Damage damages_newest() { return Damage::none; }
 };
 
+/// What becomes of the sums that the members of a collective enter.
+struct CollectiveFate {
+  enum class End : std::uint8_t {
+    done,       ///< at all members
+    hangs,      ///< for ever, at all
+    fails,      ///< at one member, in the middle
+    splits,     ///< done at all but one, which fails
+    miscounts,  ///< done, over something else than what was entered, and its cover shows it
+  };
+  End end = End::done;
+  double longest_s = 0;      ///< until a member's sums are read, or the others' end is heard of
+  double deadline_s = 0;     ///< after which who waits for the others to enter fails; 0: never
+  std::uint64_t victim = 0;  ///< which member, of `fails` and `splits`
+};
+class CollectiveModel {
+ public:
+  virtual ~CollectiveModel() = default;
+  /// How long it takes to make an id, or to make the collective at one member once all have begun;
+  /// none: it hangs for ever.
+  virtual std::optional<double> making_s() = 0;
+  /// Whether making it fails there instead.
+  virtual bool fails_to_make() = 0;
+  virtual CollectiveFate fate() = 0;
+  /// How long something takes that takes `longest_s` at most.
+  virtual double within_s(double longest_s) = 0;
+  /// Whether an abort is followed by news as if there had been none: success, if what was aborted
+  /// had been entered.
+  virtual bool tells_after_abort() = 0;
+};
+
+/// The sums of a stage, and what they are over.
+struct CollectiveSums {
+  std::vector<std::uint64_t> sums;
+  Cover cover;
+};
+
 /// Seam 3, compute, without time: the jobs of one peer. Errors mean that the protocol broke a rule,
 /// or that state is lost: the world stops with them.
 class VirtualCompute {
@@ -77,6 +115,10 @@ class VirtualCompute {
   virtual Status load(StageId stage, const ResumeState& state, const Ownership& ownership) = 0;
   /// Whether there is memory left for a stage that is to be learned or loaded.
   virtual bool has_room(StageId) { return true; }
+  /// This peer's sums of a step, for a collective; empty where nothing is known of them.
+  virtual CollectiveSums sums_for_collective(StageId, Step) { return {}; }
+  /// The collective of the stage in this view has `out` of its own: this is in it now.
+  virtual void set_out(StageId, const ViewNumber&, const CollectiveSums&) {}
   /// Flips a bit of the stage's state. False if the peer has no such stage, or this compute cannot
   /// flip bits.
   virtual bool flip(StageId) { return false; }

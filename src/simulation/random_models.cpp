@@ -123,4 +123,21 @@ WriteAnswer RandomDisks::write(PeerId peer, const Action&) {
   return answer;
 }
 
+std::optional<double> RandomCollectives::making_s() {
+  if (stream_.chance(0.1 * plan_.trouble)) return std::nullopt;
+  return stream_.uniform(0, plan_.making_most_s);
+}
+
+CollectiveFate RandomCollectives::fate() {
+  using End = CollectiveFate::End;
+  CollectiveFate fate;
+  if (stream_.chance(plan_.trouble)) {
+    fate.end = stream_.one_of<End>({End::hangs, End::fails, End::splits, End::miscounts});
+  }
+  fate.longest_s = stream_.uniform(0, plan_.adding_most_s);
+  fate.deadline_s = stream_.chance(0.2) ? 0 : plan_.deadline_s;
+  fate.victim = stream_.bits();
+  return fate;
+}
+
 }  // namespace swarmpi

@@ -111,4 +111,26 @@ class RandomDisks : public DiskModel {
   RandomStream writer_death_stream_;
 };
 
+struct RandomCollectivesPlan {
+  double making_most_s = 1e-3;  ///< longest time that an id, or a collective at one member, takes
+  double adding_most_s = 1e-3;  ///< longest part of adding up
+  double deadline_s = 1;        ///< after which it fails where somebody does not enter
+  double trouble = 0.3;         ///< chance of what does not end well
+};
+
+class RandomCollectives final : public CollectiveModel {
+ public:
+  RandomCollectives(std::uint64_t seed, const RandomCollectivesPlan& plan)
+      : plan_(plan), stream_(seed, Stream::simulation, 46) {}
+  std::optional<double> making_s() override;
+  bool fails_to_make() override { return stream_.chance(0.1 * plan_.trouble); }
+  CollectiveFate fate() override;
+  double within_s(double longest_s) override { return stream_.uniform(0, longest_s); }
+  bool tells_after_abort() override { return stream_.chance(0.5); }
+
+ private:
+  RandomCollectivesPlan plan_;
+  RandomStream stream_;
+};
+
 }  // namespace swarmpi

@@ -3,7 +3,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <utility>
+#include <variant>
 
+#include "core/check.hpp"
 #include "core/random.hpp"
 #include "model/make_backend.hpp"
 #include "protocol/membership/initial_membership.hpp"
@@ -49,7 +52,10 @@ std::size_t bytes_of(const ElementRange& range) {
 
 // Sets the stage to its state after this step; before step 0, to its initial values.
 void set_state(StageModel& stage, Step step, const RealArchive& archive) {
-  if (step.value < 0) return stage.initialize();
+  if (step.value < 0) {
+    SWARMPI_CHECK(stage.initialize().ok(), "decks of torture name no file of weights");
+    return;
+  }
   const auto set = [&](float* array, const std::vector<float>& values, const ElementRange& range) {
     stage.backend().upload(array, values.data() + range.first, bytes_of(range));
   };
@@ -70,9 +76,33 @@ class RealCompute final : public VirtualCompute {
               RealArchive& archive)
       : archive_(archive),
         executor_(self, config, arithmetic_text(config), payloads, std::move(stages), flip_after,
-                  {std::move(make_stage), nullptr}) {}
+                  {std::move(make_stage), nullptr}) {
+    executor_.take_from(collected_);
+  }
 
-  Result<JobResult> execute(const Job& job) override { return executor_.execute(job); }
+  Result<JobResult> execute(const Job& job) override {
+    const auto* const reduce = std::get_if<ReduceJob>(&job);
+    if (reduce != nullptr && reduce->collective) note_result(*reduce);
+    return executor_.execute(job);
+  }
+
+  CollectiveSums sums_for_collective(StageId id, Step step) override {
+    const auto arrays = executor_.arrays_for_collective(id, step);
+    if (!arrays) return {};
+    CollectiveSums own{std::vector<std::uint64_t>(static_cast<std::size_t>(arrays->count)),
+                       arrays->cover};
+    executor_.stage(id).backend().download(own.sums.data(), arrays->in,
+                                           own.sums.size() * sizeof(own.sums[0]));
+    return own;
+  }
+
+  void set_out(StageId id, const ViewNumber& view, const CollectiveSums& sums) override {
+    const auto arrays = executor_.arrays_for_collective(id, Step(0));
+    if (!arrays || sums.sums.size() != static_cast<std::size_t>(arrays->count)) return;
+    executor_.stage(id).backend().upload(arrays->out, sums.sums.data(),
+                                         sums.sums.size() * sizeof(sums.sums[0]));
+    outs_[id] = {view, sums.cover};
+  }
 
   Result<StageStored> save(Step step, StageId id) override {
     StageModel& stage = executor_.stage(id);
@@ -101,7 +131,16 @@ class RealCompute final : public VirtualCompute {
   }
 
  private:
+  // What is in `out` was compared when the collective was done: it is of this seal.
+  void note_result(const ReduceJob& job) {
+    const auto out = outs_.find(job.stage);
+    if (out == outs_.end() || out->second.first != *job.collective) return;
+    collected_.set(job.stage, *job.collective, job.seal, out->second.second);
+  }
+
   RealArchive& archive_;
+  CollectiveResults collected_;
+  std::map<StageId, std::pair<ViewNumber, Cover>> outs_;  // what was left in them
   JobExecutor executor_;
 };
 
@@ -125,6 +164,7 @@ std::unique_ptr<VirtualCompute> RealComputeFactory::make(PeerId self, const RunP
   const std::int64_t slots = self.value % 3;
   Config config = config_;
   config.swarm.stages = plan.stages();
+  config.swarm.collectives = plan.swarm.collectives;
   const bool has_owners = plan.swarm.has_owners();
   const auto make_stage = [this, config, slots, has_owners](StageId id, const Ownership& own) {
     std::vector<StageSpec> specs = partition_model(config);

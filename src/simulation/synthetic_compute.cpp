@@ -284,6 +284,32 @@ Result<SyntheticCompute::Added> SyntheticCompute::add_up(
   return added;
 }
 
+CollectiveSums SyntheticCompute::sums_for_collective(StageId id, Step step) {
+  Stage& own = stage(id);
+  CollectiveSums sums{own.sums[step], own.covers[step]};
+  sums.sums.resize(own.blocks.size());
+  return sums;
+}
+
+void SyntheticCompute::set_out(StageId id, const ViewNumber& view, const CollectiveSums& sums) {
+  outs_[{id, view}] = sums;
+}
+
+Result<SyntheticCompute::Added> SyntheticCompute::added_by_collective(const Stage& own,
+                                                                      const ReduceJob& job) const {
+  const auto out = outs_.find({job.stage, *job.collective});
+  if (out == outs_.end() || out->second.sums.size() != own.blocks.size()) {
+    return error(
+        fmt::format("chunk {} of stage {} was to be taken from a collective that has added "
+                    "up nothing",
+                    job.chunk, job.stage.value));
+  }
+  const auto first = out->second.sums.begin();
+  // What the sums are over was compared when the collective was done.
+  return Added{{first + job.blocks.first, first + job.blocks.end},
+               Cover::of_step(job.step, plan_.train_microbatches(job.step))};
+}
+
 std::uint64_t SyntheticCompute::expected_sum(const Stage& own, Step step,
                                              std::int64_t block) const {
   const std::int32_t tensor = own.tensors[as_size(own.blocks[as_size(block)].tensor)];
@@ -321,7 +347,8 @@ Result<JobResult> SyntheticCompute::run(const ReduceJob& job) {
     return error(fmt::format("step {} was reduced over a gradient that was not applied yet",
                              job.step.value));
   }
-  Result<Added> added = add_up(own, job.step, job.blocks, job.addends);
+  Result<Added> added = job.collective ? added_by_collective(own, job)
+                                       : add_up(own, job.step, job.blocks, job.addends);
   if (!added.ok()) return added.status();
   const auto& [sums, cover] = added.value();
   ReduceResult result{job.seal, job.stage, job.chunk, cover, {}, nullptr, 0};
@@ -337,8 +364,12 @@ Result<JobResult> SyntheticCompute::run(const ReduceJob& job) {
     own.gradient[as_size(b)] = {job.step, reduced.back()};
     result.squares.push_back(SyntheticModel::square(reduced.back()));
   }
-  if (!job.pass_on) return JobResult(std::move(result));
-  result.gradient = payload_of(reduced);
+  if (job.collective && mishaps_ != nullptr && mishaps_->damaged_sum.is_next()) {
+    reduced.front() ^= 1;
+    own.gradient[as_size(job.blocks.first)].value ^= 1;
+  }
+  if (!job.pass_on && !job.collective) return JobResult(std::move(result));
+  if (job.pass_on) result.gradient = payload_of(reduced);
   result.hash = hash_bytes(reduced.data(), reduced.size() * sizeof(reduced[0]));
   return JobResult(std::move(result));
 }

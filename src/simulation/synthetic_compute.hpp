@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "protocol/run_plan.hpp"
@@ -36,6 +37,7 @@ struct Mishap {
 struct SyntheticMishaps {
   Mishap damaged_chunk;  ///< of a reduced gradient, taken over from another peer
   Mishap damaged_piece;  ///< of a state, likewise
+  Mishap damaged_sum;    ///< of a reduced gradient, rounded from what a collective has added up
   Mishap refused_stage;  ///< that is to be learned or loaded
 };
 
@@ -51,6 +53,9 @@ class SyntheticCompute : public VirtualCompute {
   Result<JobResult> execute(const Job& job) override;
   Result<StageStored> save(Step step, StageId stage) override;
   Status load(StageId stage, const ResumeState& state, const Ownership& ownership) override;
+
+  CollectiveSums sums_for_collective(StageId stage, Step step) override;
+  void set_out(StageId stage, const ViewNumber& view, const CollectiveSums& sums) override;
 
   bool has_room(StageId stage) override;
   bool flip(StageId stage) override;
@@ -117,6 +122,8 @@ class SyntheticCompute : public VirtualCompute {
     std::vector<std::uint64_t> sums;  // by block
     Cover cover;
   };
+  /// What a collective has left of these blocks.
+  Result<Added> added_by_collective(const Stage& stage, const ReduceJob& job) const;
   Result<Added> add_up(Stage& stage, Step step, const BlockRange& blocks,
                        const std::vector<PartialSums>& addends) const;
   Status wrong_sum_error(const Stage& stage, StageId id, Step step, std::int64_t block,
@@ -148,6 +155,7 @@ class SyntheticCompute : public VirtualCompute {
   SyntheticMishaps* mishaps_;
   Ownership ownership_;
   std::map<StageId, Stage> stages_;
+  std::map<std::pair<StageId, ViewNumber>, CollectiveSums> outs_;  // of collectives
 };
 
 class SyntheticComputeFactory : public ComputeFactory {
@@ -160,11 +168,14 @@ class SyntheticComputeFactory : public ComputeFactory {
   /// flips, counted from 1.
   void damage_chunk(std::int64_t number) { mishaps_.damaged_chunk.left = number; }
   void damage_piece(std::int64_t number) { mishaps_.damaged_piece.left = number; }
+  /// Likewise of all that peers round from what a collective has added up.
+  void damage_sum(std::int64_t number) { mishaps_.damaged_sum.left = number; }
   /// There is no memory left for this one of all stages that are to be learned or loaded, counted
   /// from 1.
   void refuse_stage(std::int64_t number) { mishaps_.refused_stage.left = number; }
   bool has_damaged() const override {
-    return mishaps_.damaged_chunk.left < 0 || mishaps_.damaged_piece.left < 0;
+    return mishaps_.damaged_chunk.left < 0 || mishaps_.damaged_piece.left < 0 ||
+           mishaps_.damaged_sum.left < 0;
   }
 
  protected:

@@ -28,6 +28,7 @@ bool VirtualWorld::kill(PeerId id) {
   Member& victim = members_.at(id);
   if (!victim.is_active()) return false;
   victim.peer.reset();
+  if (collectives_) collectives_->died(id);
   if (!victim.declared_dead) tell_of_death(id);
   return true;
 }
@@ -119,6 +120,10 @@ bool VirtualWorld::step() {
     if (!member.is_active()) {
       const auto* written = std::get_if<Written>(&next.what);
       if (written != nullptr && dead(next.peer)) written_after_death(next.peer, member, *written);
+      continue;
+    }
+    if (const auto* tick = std::get_if<VirtualCollectives::Tick>(&next.what)) {
+      push(collectives_->comes(now_s_, next.peer, *tick, living_computes()));
       continue;
     }
     const std::optional<Event> event = event_of(next.peer, member, next);
@@ -214,6 +219,16 @@ void VirtualWorld::carry_out(PeerId from, Member& member, Action& action) {
                    post(now_s_, from, SpawnFailed{"a virtual world starts no processes"});
                  },
                  [&](const Finish&) { member.finished = true; },
+                 [&](const MakeCollectiveId& a) { push(collectives_->asked(now_s_, from, a)); },
+                 [&](const MakeCollective& a) { push(collectives_->asked(now_s_, from, a)); },
+                 [&](const EnterCollective& a) {
+                   auto comes = collectives_->asked(now_s_, from, *member.compute, a);
+                   if (comes.ok()) return push(std::move(comes).value());
+                   if (violation_.ok()) violation_ = comes.status();
+                 },
+                 [&](const AbortCollective& a) {
+                   push(collectives_->asked(now_s_, from, *member.compute, a));
+                 },
                  [&](const ProbeWork&) { post(now_s_, from, progress_of(member)); },
                  [&](const AbandonLane& a) {
                    Member::DiskLane& lane = member.disk[a.lane];
@@ -272,6 +287,12 @@ void VirtualWorld::send(PeerId from, Member& member, Send& send) {
 }
 
 void VirtualWorld::start(PeerId id, Member& member, const Job& job) {
+  const bool frees = std::holds_alternative<ApplyJob>(job);
+  if (frees && collectives_ && collectives_->reads_sums(id, stage_of(job)) && violation_.ok()) {
+    violation_ = Status::failed(
+        fmt::format("peer {} frees the sums of stage {} while its collective reads them", id.value,
+                    stage_of(job).value));
+  }
   Result<JobResult> result = member.compute->execute(job);
   if (!result.ok()) {
     if (violation_.ok()) violation_ = result.status();
@@ -279,6 +300,22 @@ void VirtualWorld::start(PeerId id, Member& member, const Job& job) {
   }
   const double duration_s = costs_.seconds(id, job);
   queue_.push(now_s_ + duration_s, {id, Event(JobFinished{std::move(result).value(), duration_s})});
+}
+
+void VirtualWorld::push(VirtualCollectives::All all) {
+  for (VirtualCollectives::Coming& coming : all) {
+    Pending pending{coming.peer, Event(TimerDue{})};
+    std::visit([&](auto& what) { pending.what = std::move(what); }, coming.what);
+    queue_.push(std::max(coming.at_s, now_s_), std::move(pending));
+  }
+}
+
+VirtualCollectives::Computes VirtualWorld::living_computes() const {
+  VirtualCollectives::Computes computes;
+  for (const auto& [id, member] : members_) {
+    if (member.is_active()) computes[id] = member.compute;
+  }
+  return computes;
 }
 
 void VirtualWorld::write(PeerId id, Member& member, Action& action) {

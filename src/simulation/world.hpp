@@ -15,6 +15,7 @@
 #include "protocol/peer.hpp"
 #include "simulation/event_queue.hpp"
 #include "simulation/models.hpp"
+#include "simulation/virtual_collectives.hpp"
 #include "simulation/virtual_disk.hpp"
 
 namespace swarmpi {
@@ -53,6 +54,10 @@ class VirtualWorld {
   /// Adds an event from outside, like a request to stop.
   void post(double at_s, PeerId to, Event event);
   void watch(Observer& observer) { observers_.add(observer); }
+  /// Peers may make collectives. The model outlives the world. `microbatches`: of a step.
+  void have_collectives(CollectiveModel& model, std::int64_t microbatches) {
+    collectives_.emplace(model, microbatches);
+  }
 
   /// Delivers the next event. False if there is none, or a compute has found a violation.
   bool step();
@@ -127,7 +132,7 @@ class VirtualWorld {
   };
   struct Pending {
     PeerId peer;
-    std::variant<Event, Written, TimerEnd, KillDelivery> what;
+    std::variant<Event, Written, TimerEnd, KillDelivery, VirtualCollectives::Tick> what;
   };
   struct Cut {
     double until_s;
@@ -166,6 +171,8 @@ class VirtualWorld {
   void send(PeerId from, Member& member, Send& send);
   void start(PeerId id, Member& member, const Job& job);
   void write(PeerId id, Member& member, Action& action);
+  void push(VirtualCollectives::All all);
+  VirtualCollectives::Computes living_computes() const;
   WorkProbed progress_of(const Member& member) const;
 
   LinkModel& links_;
@@ -177,6 +184,7 @@ class VirtualWorld {
       last_arrival_from_dead_s_;                   // by dead peer and receiver
   std::map<std::pair<PeerId, PeerId>, Cut> cuts_;  // by sender and receiver
   EventQueue<Pending> queue_;
+  std::optional<VirtualCollectives> collectives_;
   Observers observers_;
   double now_s_ = 0;
   std::int64_t events_ = 0;

@@ -18,6 +18,16 @@ namespace {
 // Texts for people may be reworded without a change of what the protocol does.
 bool is_prose(std::string_view field) { return field == "why" || field == "detail"; }
 
+// A field that came later and says nothing leaves known hashes what they are.
+template <class Field>
+bool came_later(std::string_view, const Field&) {
+  return false;
+}
+template <class T>
+bool came_later(std::string_view field, const std::optional<T>& value) {
+  return field == "collective" && !value;
+}
+
 class Digest {
  public:
   explicit Digest(std::uint64_t value) : value_(value) {}
@@ -38,7 +48,7 @@ class Digest {
       for (const std::ranges::range_value_t<T>& element : object) add(element);
     } else {
       for_each_field(object, [this](std::string_view name, const auto& field) {
-        if (!is_prose(name)) add(field);
+        if (!is_prose(name) && !came_later(name, field)) add(field);
       });
     }
   }

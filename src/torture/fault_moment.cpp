@@ -133,10 +133,38 @@ const std::vector<NamedMoment>& other_moments() {
   return kMoments;
 }
 
+namespace {
+
+const std::vector<NamedMoment>& moments_only_of_collectives() {
+  static const std::vector<NamedMoment> kMoments = {
+      asks<MakeCollectiveId>(rare),  hears<CollectiveIdMade>(rare),  asks<MakeCollective>(rare),
+      hears<CollectiveReady>(rare),  asks<EnterCollective>(by_step), hears<CollectiveDone>(by_step),
+      hears<CollectiveFailed>(rare), asks<AbortCollective>(rare)};
+  return kMoments;
+}
+
+}  // namespace
+
+std::vector<NamedMoment> collective_moments() {
+  std::vector<NamedMoment> all = moments_only_of_collectives();
+  add_message(all, index_in<MessageBody, CollectiveIdMessage>());
+  add_message(all, index_in<MessageBody, CollectiveWord>());
+  add_message(all, index_in<MessageBody, EnterMessage>());
+  // Where what they lead to is seen to.
+  for (const NamedMoment& moment : message_moments()) {
+    const bool follows = moment.name == "receives ReducedMessage" ||
+                         moment.name == "sends ReducedMessage" ||
+                         moment.name == "receives SealMessage";
+    if (follows) all.push_back(moment);
+  }
+  return all;
+}
+
 const std::vector<NamedMoment>& all_moments() {
   static const std::vector<NamedMoment> kMoments = [] {
     std::vector<NamedMoment> all;
-    for (const auto* part : {&message_moments(), &job_moments(), &other_moments()}) {
+    for (const auto* part :
+         {&message_moments(), &job_moments(), &other_moments(), &moments_only_of_collectives()}) {
       all.insert(all.end(), part->begin(), part->end());
     }
     SWARMPI_CHECK(all.size() == std::tuple_size_v<MomentCounts>, "every moment is counted");

@@ -36,12 +36,16 @@ const std::vector<NamedMoment>& message_moments();
 const std::vector<NamedMoment>& job_moments();
 const std::vector<NamedMoment>& other_moments();
 inline constexpr std::size_t kOtherMoments = 20;
+inline constexpr std::size_t kOnlyOfCollectives = 8;
+/// Those of collectives: of their messages, which are among the first, and of all else.
+std::vector<NamedMoment> collective_moments();
 
 /// All of these, in this order.
 const std::vector<NamedMoment>& all_moments();
 /// How many faults happened at each moment, by its index in all_moments().
-using MomentCounts = std::array<std::int64_t, 2 * std::variant_size_v<MessageBody> +
-                                                  2 * std::variant_size_v<Job> + kOtherMoments>;
+using MomentCounts =
+    std::array<std::int64_t, 2 * std::variant_size_v<MessageBody> + 2 * std::variant_size_v<Job> +
+                                 kOtherMoments + kOnlyOfCollectives>;
 /// Index in all_moments(). REQUIRES: the moment is one of them.
 std::size_t moment_index(const MomentKind& kind);
 

@@ -33,9 +33,9 @@ const NamedMoment& draw_moment(RandomStream& draws, bool after_deaths) {
     const auto& all = which < 0.6   ? message_moments()
                       : which < 0.8 ? job_moments()
                                     : other_moments();
-    // Those of the last two messages, which came later, are not drawn: a seed draws what it has
+    // Those of the last five messages, which came later, are not drawn: a seed draws what it has
     // always drawn.
-    const std::size_t drawn = all.size() - (&all == &message_moments() ? 4 : 0);
+    const std::size_t drawn = all.size() - (&all == &message_moments() ? 10 : 0);
     const NamedMoment& moment =
         all[static_cast<std::size_t>(draws.between(0, static_cast<std::int64_t>(drawn) - 1))];
     if (moment.frequency == Frequency::never) continue;
@@ -286,6 +286,21 @@ void add_hang(FaultSchedule& schedule, std::uint64_t seed, const RunPlan& plan,
   // Anywhere in the list but where it would part a fault from the one that it follows.
   schedule.all.push_back(std::move(fault));
   if (disk) add_what_follows(schedule, seed, plan, membership);
+}
+
+void add_faults_of_collectives(FaultSchedule& schedule, std::uint64_t seed, const RunPlan& plan,
+                               const InitialMembership& membership) {
+  RandomStream draws(seed, Stream::simulation, 47);
+  const auto& moments = collective_moments();
+  for (std::int64_t left = draws.between(0, 3); left > 0; --left) {
+    Fault fault = draw_fault(draws, plan, membership, schedule.all.empty(), 0);
+    fault.moment = draws.one_of(moments);
+    fault.not_before_s = 0;
+    if (!fault.since_last_fault) {
+      fault.count = draw_count(draws, plan, membership, fault.moment->frequency);
+    }
+    schedule.all.push_back(std::move(fault));
+  }
 }
 
 void add_hang_in_loading(FaultSchedule& schedule, std::uint64_t seed, const RunPlan& plan,

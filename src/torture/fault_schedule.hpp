@@ -78,6 +78,9 @@ void add_deaths(FaultSchedule& schedule, std::uint64_t seed, const RunPlan& plan
 /// Adds a hang of jobs or of disks, at some of the peers, beside what the schedule has.
 void add_hang(FaultSchedule& schedule, std::uint64_t seed, const RunPlan& plan,
               const InitialMembership& membership);
+/// Adds faults at moments of collectives, beside what the schedule has.
+void add_faults_of_collectives(FaultSchedule& schedule, std::uint64_t seed, const RunPlan& plan,
+                               const InitialMembership& membership);
 /// Has a stage die instead of what the schedule has, and disks hang as all go back to a checkpoint.
 void add_hang_in_loading(FaultSchedule& schedule, std::uint64_t seed, const RunPlan& plan,
                          const InitialMembership& membership);

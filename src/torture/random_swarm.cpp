@@ -365,6 +365,36 @@ void draw_hangs(RandomSwarm& swarm) {
   }
 }
 
+// Collectives that fail in many ways, and faults at each moment of them.
+void draw_collectives(RandomSwarm& swarm) {
+  RandomStream draws(swarm.seed, Stream::simulation, 45);
+  RunPlan& plan = swarm.plan;
+  plan.swarm.collectives = Collectives::none;
+  swarm.damaged_sum.reset();
+  const bool can = !plan.swarm.has_owners();
+  if (!swarm.fault_options.collectives.value_or(false) || !can || draws.chance(0.05)) return;
+  plan.swarm.collectives = Collectives::nccl;
+  const double step_s = swarm.links.most_s + swarm.costs.second_per_pass;
+  swarm.collectives.making_most_s = step_s * log_uniform(draws, 0.1, 30);
+  swarm.collectives.adding_most_s = step_s * log_uniform(draws, 0.1, 30);
+  swarm.collectives.deadline_s = swarm.collectives.adding_most_s * log_uniform(draws, 0.5, 100);
+  swarm.collectives.trouble = draws.one_of<double>({0, 0.1, 0.3, 0.7});
+  if (swarm.faults.has(Fault::Kind::flip)) return;
+  if (!draws.chance(0.1) || swarm.deck) {
+    return add_faults_of_collectives(swarm.faults, swarm.seed, plan, swarm.membership);
+  }
+  // Nothing else: the replicas that show the difference must live, and stay where they are. What
+  // one of them alone has rounded when the view changes is a fact, like what a chunk's owner has.
+  swarm.damaged_sum = draws.between(1, 30);
+  swarm.collectives.trouble = 0;
+  swarm.faults.all.clear();
+  swarm.stop.reset();
+  swarm.joins.clear();
+  plan.torture_only.moves.clear();
+  plan.swarm.rebalance = Rebalance::none;
+  plan.swarm.shadows = 0;
+}
+
 // What the stages take, and what peers may take: at least so much that the run can begin.
 void draw_memory(RandomSwarm& swarm) {
   RandomStream draws(swarm.seed, Stream::simulation, 40);
@@ -372,7 +402,7 @@ void draw_memory(RandomSwarm& swarm) {
   InitialMembership& membership = swarm.membership;
   lift_memory_limits(swarm);
   const bool can = !plan.swarm.has_pipelines() && !swarm.faults.has(Fault::Kind::flip);
-  if (!draws.chance(0.2) || !can) return;
+  if (!draws.chance(0.2) || !can || swarm.damaged_sum) return;
   plan.needs.peer_bytes = draws.between(0, 20);
   for (std::int64_t s = 0; s < plan.stages(); ++s) {
     const std::int64_t serving_bytes = draws.between(10, 100);
@@ -466,6 +496,7 @@ void add_faults(RandomSwarm& swarm, const FaultOptions& fault_options) {
   draw_method(swarm);
   draw_damage(swarm);
   draw_hangs(swarm);
+  draw_collectives(swarm);
   if (keeps_its_cuts(swarm) && !swarm.faults.has(Fault::Kind::flip)) {
     add_deaths(swarm.faults, swarm.seed, plan, swarm.membership);
   }
@@ -520,6 +551,7 @@ RandomSwarm alone(const RandomSwarm& swarm) {
   }
   one.plan.needs = {};
   one.plan.swarm.method = Method::swarm;
+  one.plan.swarm.collectives = Collectives::none;
   one.plan.swarm.spares = 0;
   one.plan.swarm.pins.clear();
   one.plan.recovers = false;
@@ -605,6 +637,14 @@ std::string RandomSwarm::text() const {
     if (refused_stage) line += fmt::format("; stage {} finds no memory", *refused_stage);
     if (damaged_chunk) line += fmt::format("; reduced chunk {} is damaged", *damaged_chunk);
     if (damaged_piece) line += fmt::format("; piece {} of state is damaged", *damaged_piece);
+    if (plan.swarm.has_collectives()) {
+      line += fmt::format(
+          "; collectives are made in {:.6f} s, add up in {:.6f} s, have a deadline of "
+          "{:.6f} s, and fail at {:g}",
+          collectives.making_most_s, collectives.adding_most_s, collectives.deadline_s,
+          collectives.trouble);
+    }
+    if (damaged_sum) line += fmt::format("; rounded sum {} is damaged", *damaged_sum);
     if (disks.lost_part) line += fmt::format("; manifest {} lacks a part", *disks.lost_part);
     if (disks.damaged) {
       constexpr std::array kSeen{"no damage", "damage", "damage as it loads", "what is misread"};
@@ -627,6 +667,7 @@ std::unique_ptr<ComputeFactory> make_compute_factory(const RandomSwarm& swarm) {
   auto factory = std::make_unique<SyntheticComputeFactory>(swarm.model);
   if (swarm.damaged_chunk) factory->damage_chunk(*swarm.damaged_chunk);
   if (swarm.damaged_piece) factory->damage_piece(*swarm.damaged_piece);
+  if (swarm.damaged_sum) factory->damage_sum(*swarm.damaged_sum);
   if (swarm.refused_stage) factory->refuse_stage(*swarm.refused_stage);
   return factory;
 }
@@ -636,6 +677,7 @@ SwarmEnd run(const RandomSwarm& swarm, const ResumeState& resume, ComputeFactory
   RandomLinks links(swarm.seed, swarm.links);
   RandomCosts costs(swarm.seed, swarm.costs, swarm.plan);
   RandomDisks disks(swarm.seed, swarm.disks);
+  RandomCollectives collectives(swarm.seed, swarm.collectives);
   RandomStream starts(swarm.seed, Stream::simulation, 6);
   RandomStream clocks(swarm.seed, Stream::simulation, 7);
   SwarmSetting setting;
@@ -646,6 +688,7 @@ SwarmEnd run(const RandomSwarm& swarm, const ResumeState& resume, ComputeFactory
   setting.faults = swarm.faults;
   setting.states_may_differ = swarm.faults.has(Fault::Kind::flip);
   setting.joins = swarm.joins;
+  if (swarm.plan.swarm.has_collectives()) setting.collectives = &collectives;
   setting.start_s = [&](PeerId) { return starts.uniform(0, swarm.start_most_s); };
   setting.clock_offset_s = [&](PeerId) { return clocks.uniform(0, swarm.clock_offset_most_s); };
   setting.compute = [&](PeerId id) {

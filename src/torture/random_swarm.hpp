@@ -33,6 +33,8 @@ struct FaultOptions {
   std::optional<bool> pipelines = false;
   /// Each replica owns a range of its stage, in most schedules: a method of pipelines.
   std::optional<bool> owners = false;
+  /// Stages are reduced by collectives, which fail in many ways, in most schedules.
+  std::optional<bool> collectives = false;
 
   /// Whether bits may flip. They flip only in swarms without all of these: the replica that would
   /// show the difference must not be lost.
@@ -58,6 +60,7 @@ struct RandomSwarm {
   RandomLinksPlan links;
   RandomCostsPlan costs;
   RandomDisksPlan disks;
+  RandomCollectivesPlan collectives;  ///< if the plan has some
   double start_most_s = 0;
   double clock_offset_most_s = 0;
   std::optional<StopRequest> stop;
@@ -68,6 +71,9 @@ struct RandomSwarm {
   std::optional<std::int64_t> damaged_chunk;
   /// Likewise of a piece of state.
   std::optional<std::int64_t> damaged_piece;
+
+  /// Likewise of what is rounded from a collective's sums.
+  std::optional<std::int64_t> damaged_sum;
 
   /// The number of a stage that is to be learned or loaded and for which there is no memory left.
   std::optional<std::int64_t> refused_stage;

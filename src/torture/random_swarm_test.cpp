@@ -124,11 +124,38 @@ TEST(RandomSwarm, HoldsInVirtualTime) {
   }
 }
 
+TEST(RandomSwarm, HoldsWhateverBecomesOfItsCollectives) {
+  TortureRules rules;
+  rules.faults.collectives = true;
+  CollectiveCounts counts;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const SwarmVerdict verdict = check_torture(mix_bits(seed), rules);
+    EXPECT_EQ(verdict.violation, "") << "seed " << mix_bits(seed);
+    counts.add(verdict.collectives);
+  }
+  EXPECT_GT(counts.done, 500);
+  EXPECT_GT(counts.failed, 50);
+  EXPECT_GT(counts.aborted, 500);
+}
+
 TEST(RandomSwarm, HoldsWithRealKernels) {
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     const RandomSwarm swarm = draw_real_swarm(mix_bits(seed));
     EXPECT_EQ(check_swarm(swarm).violation, "") << "seed " << swarm.seed << ": " << swarm.text();
   }
+}
+
+TEST(RandomSwarm, HoldsWithRealKernelsWhateverBecomesOfItsCollectives) {
+  TortureRules rules;
+  rules.real = true;
+  rules.faults.collectives = true;
+  CollectiveCounts counts;
+  for (std::uint64_t seed = 0; seed < 5; ++seed) {
+    const SwarmVerdict verdict = check_torture(mix_bits(seed), rules);
+    EXPECT_EQ(verdict.violation, "") << "seed " << mix_bits(seed);
+    counts.add(verdict.collectives);
+  }
+  EXPECT_GT(counts.done, 0);
 }
 
 // It is summed up again first, in case that the memory was to blame.

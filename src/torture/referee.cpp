@@ -56,6 +56,9 @@ void Referee::happened(double, PeerId peer, const Event& event) {
                    const auto* view = std::get_if<ViewMessage>(&e.message.body);
                    if (view != nullptr) receives(peer, *view);
                  },
+                 [&](const CollectiveReady& e) { collectives_.hears(peer, e); },
+                 [&](const CollectiveDone& e) { collectives_.hears(peer, e); },
+                 [&](const CollectiveFailed& e) { collectives_.hears(peer, e); },
                  [&](const KillFailed& e) { views_.unreachable(e.peer); },
                  [&](const PeerLost&) { pipelines_.lost_somebody(); },
                  [&](const CheckpointDropped&) { pipelines_.lost_somebody(); },
@@ -126,9 +129,13 @@ void Referee::asked(double now_s, PeerId peer, const Action& action) {
     if (population_.goes_on(kill->peer)) report(peer, silences_.kills(now_s, kill->peer));
   }
   if (!population_.lives(peer)) return asked_though_dead(peer, action);
+  if (const auto* enter = std::get_if<EnterCollective>(&action)) {
+    report(peer, collectives_.enters(now_s, peer, *enter));
+  }
   std::visit(Overloaded{
                  [&](const Send& a) { sends(now_s, peer, a); },
                  [&](const StartJob& a) { starts(peer, a.job); },
+                 [&](const AbortCollective& a) { collectives_.aborts(now_s, peer, a); },
                  [&](const StoreStage& a) { report(peer, states_.stores(peer, a)); },
                  [&](const LoadStage& a) {
                    states_.loads(peer, a);
@@ -149,6 +156,7 @@ void Referee::asked(double now_s, PeerId peer, const Action& action) {
                    }
                    if (event != nullptr && is_planned_at_a_deadline(*event))
                      work_.planned_at_a_deadline();
+                   if (collectives_.hung(now_s, plan_.swarm.suspect_after_s)) return;
                    if (!hangs_.lately(now_s)) report(peer, silences_.stores(now_s, a));
                  },
                  [&](const AbandonLane& a) {
@@ -170,6 +178,8 @@ void Referee::sends(double now_s, PeerId peer, const Send& send) {
             report(peer, work_.issues(peer, message.incarnation, m.microbatch));
           },
           [&](const ResendMessage&) { work_.resends(); },
+          [&](const SealMessage& m) { report(peer, collectives_.seals(m)); },
+          [&](const CollectiveWord& m) { collectives_.says(peer, m); },
           // A newcomer is a member once it sends a table or a view: it has adopted or made a
           // view. Receiving one is not enough, for it may be of a leader that the newcomer
           // knows to be dead.

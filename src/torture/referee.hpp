@@ -11,6 +11,7 @@
 
 #include "protocol/run_plan.hpp"
 #include "simulation/world.hpp"
+#include "torture/rules/collective_entries.hpp"
 #include "torture/rules/commit_history.hpp"
 #include "torture/rules/durability.hpp"
 #include "torture/rules/hangs.hpp"
@@ -81,6 +82,8 @@ class Referee final : public Observer {
   bool lacked_memory() const { return lacked_memory_; }
   /// Stages for which a peer had no memory left.
   std::int64_t refusals() const { return refusals_; }
+  /// What came of collectives.
+  const CollectiveCounts& collectives() const { return collectives_.counts(); }
   /// How the moves of Algorithm 2 ended.
   MoveCounts moves() const { return moves_.counts(); }
 
@@ -112,6 +115,7 @@ class Referee final : public Observer {
   CommitHistory commits_;
   Durability durability_;
   WorkInProgress work_;
+  CollectiveEntries collectives_;
   bool storage_failed_ = false;  // of any peer
   std::int64_t given_up_loading_ = 0;
   bool lacked_memory_ = false;

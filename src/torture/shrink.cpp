@@ -144,9 +144,10 @@ void add_fewer_features(std::vector<Simplification>& simplifications) {
     return true;
   });
   simplifications.emplace_back([](auto& s) {
-    if (!s.damaged_chunk && !s.damaged_piece) return false;
+    if (!s.damaged_chunk && !s.damaged_piece && !s.damaged_sum) return false;
     s.damaged_chunk.reset();
     s.damaged_piece.reset();
+    s.damaged_sum.reset();
     return true;
   });
   simplifications.emplace_back([](auto& s) {
@@ -164,6 +165,9 @@ void add_fewer_features(std::vector<Simplification>& simplifications) {
     s.plan.swarm.pins.clear();
     return true;
   });
+  simplifications.emplace_back(
+      [](auto& s) { return set(s.plan.swarm.collectives, Collectives::none); });
+  simplifications.emplace_back([](auto& s) { return set(s.collectives.trouble, 0.0); });
   simplifications.emplace_back([](auto& s) { return set(s.plan.validate_every, std::int64_t{0}); });
   simplifications.emplace_back(
       [](auto& s) { return set(s.plan.checkpoint_every, std::int64_t{0}); });

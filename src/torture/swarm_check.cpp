@@ -117,6 +117,7 @@ SwarmVerdict check_swarm(const RandomSwarm& swarm, Observer* observer) {
     for (std::size_t i = 0; i < end.moments.size(); ++i) verdict.moments[i] += end.moments[i];
     for (std::size_t i = 0; i < end.moves.size(); ++i) verdict.moves[i] += end.moves[i];
     verdict.mishaps.add(disk.mishaps);
+    verdict.collectives.add(end.collectives);
     verdict.joined += end.joined;
     verdict.came_back += end.came_back;
     verdict.given_up_loading += end.given_up_loading;

@@ -38,6 +38,7 @@ struct SwarmVerdict {
   std::int64_t short_ends = 0;        ///< parts that ended for too little memory
   std::int64_t refusals = 0;          ///< stages for which a peer had no memory left
   std::int64_t joined = 0;            ///< newcomers that became members, in all parts
+  CollectiveCounts collectives;       ///< what came of them, in all parts
   MoveCounts moves{};                 ///< how moves ended, in all parts
   std::int64_t came_back = 0;         ///< times that a peer whose disk had hung could lead again
   std::int64_t given_up_loading = 0;  ///< peers that could not load their stages

@@ -33,6 +33,9 @@ SwarmEnd run_swarm(const SwarmSetting& setting, LinkModel& links, CostModel& cos
                    DiskModel& disks, VirtualDisk& disk, Observer* observer) {
   disk.resumed_from = setting.resume.step;
   VirtualWorld world(links, costs, disks, disk);
+  if (setting.collectives != nullptr) {
+    world.have_collectives(*setting.collectives, setting.plan.train.microbatches);
+  }
   Referee referee(setting.plan, setting.membership, setting.resume, disk);
   FaultInjector injector(setting.faults, setting.plan, setting.membership, world, referee);
   if (setting.states_may_differ) referee.ignore_state_differences();
@@ -84,6 +87,7 @@ SwarmEnd run_swarm(const SwarmSetting& setting, LinkModel& links, CostModel& cos
   end.moments = injector.moments();
   end.joined = referee.joined();
   end.moves = referee.moves();
+  end.collectives = referee.collectives();
   end.came_back = referee.came_back();
   end.given_up_loading = referee.given_up_loading();
   end.stage_was_lost = referee.stage_was_lost();

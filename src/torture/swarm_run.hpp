@@ -37,6 +37,7 @@ struct SwarmSetting {
   std::optional<StopRequest> stop;
   FaultSchedule faults;
   std::vector<Newcomer> joins;
+  CollectiveModel* collectives = nullptr;  ///< where the plan has some
   bool states_may_differ =
       false;            ///< the referee leaves it to the core to find replicas that differ
   double most_s = 600;  ///< a run that takes longer hangs
@@ -52,6 +53,7 @@ struct SwarmEnd {
   FaultCounts faults{};
   MomentCounts moments{};             ///< at which they happened
   std::int64_t joined = 0;            ///< peers that were let in
+  CollectiveCounts collectives;       ///< what came of them
   MoveCounts moves{};                 ///< how the moves of Algorithm 2 ended
   std::int64_t came_back = 0;         ///< times that a peer whose disk had hung could lead again
   std::int64_t given_up_loading = 0;  ///< peers that could not load their stages

@@ -37,6 +37,7 @@ void TortureTally::add(const SwarmVerdict& verdict) {
   for (std::size_t i = 0; i < moments.size(); ++i) moments[i] += verdict.moments[i];
   for (std::size_t i = 0; i < moves.size(); ++i) moves[i] += verdict.moves[i];
   mishaps.add(verdict.mishaps);
+  collectives.add(verdict.collectives);
   const auto came = [&](Fault::Kind kind) {
     return verdict.faults[static_cast<std::size_t>(kind)] > 0;
   };
@@ -113,6 +114,12 @@ std::string TortureTally::summary(double seconds) const {
       "schedules whose messages wait in line {}, whose state is large {}, with {} workers or more "
       "{}\n",
       queued, large, kCrowd, crowded);
+  if (collectives.ready > 0) {
+    text += fmt::format(
+        "collectives, at each member: ready {}, entered {}, done {}, failed {}, aborted {}\n",
+        collectives.ready, collectives.entered, collectives.done, collectives.failed,
+        collectives.aborted);
+  }
   if (coded > 0) {
     text += fmt::format(
         "schedules with coded or learned boundaries {}: with repairs {}, with recomputation {}, "
@@ -184,6 +191,11 @@ std::vector<std::pair<std::string, std::int64_t>> TortureTally::counts() const {
       {"schedules_coded_repaired", coded_repaired},
       {"schedules_coded_recomputed", coded_recomputed},
       {"schedules_coded_repaired_and_recomputed", coded_both},
+      {"collectives_ready", collectives.ready},
+      {"collectives_entered", collectives.entered},
+      {"collectives_done", collectives.done},
+      {"collectives_failed", collectives.failed},
+      {"collectives_aborted", collectives.aborted},
       {"passes_of_the_dead", own},
       {"passes_repeated", repeated},
   };

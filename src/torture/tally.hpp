@@ -36,6 +36,7 @@ struct TortureTally {
   // Schedules whose boundaries are coded or learned; of these, those with repairs, with
   // recomputation, and with both.
   std::int64_t coded = 0, coded_repaired = 0, coded_recomputed = 0, coded_both = 0;
+  CollectiveCounts collectives;  ///< what came of them
   std::int64_t resumed = 0;
   std::int64_t diverged = 0;
   std::int64_t failed = 0;

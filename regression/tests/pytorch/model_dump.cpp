@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "config/deck.hpp"
+#include "core/check.hpp"
 #include "model/local_trainer_test.hpp"
 
 namespace swarmpi {
@@ -65,7 +66,7 @@ void write_weights_and_logits(Dump& dump, const Config& config, kernels::Backend
   std::vector<std::byte> x, y(test::as_size(boundary_bytes(config).activations));
   for (const StageSpec& spec : partition_model(config)) {
     StageModel model(config, spec, backend, 0);
-    model.initialize();
+    SWARMPI_CHECK(model.initialize().ok(), "the deck names no file of weights");
     for (const TensorState& tensor : model.state()) {
       dump.write("weight." + tensor.name, "float32", tensor.weights[0], tensor.rows,
                  tensor.columns);

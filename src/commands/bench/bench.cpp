@@ -69,7 +69,9 @@ std::int64_t clock_threads(const Config& config, const kernels::Backend& backend
 }
 
 Result<Config> bench_config(const std::vector<std::string>& overrides) {
-  return parse_deck(kBenchDeck, "the benchmark's deck", overrides);
+  Result<Config> config = parse_deck(kBenchDeck, "the benchmark's deck", overrides);
+  if (config.ok()) config.value().model.initial.clear();  // the speed is that of any weights
+  return config;
 }
 
 std::string shape_line(const Config& config) {

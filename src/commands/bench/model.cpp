@@ -9,6 +9,7 @@
 
 #include "commands/bench/bench.hpp"
 #include "commands/bench/model_bound.hpp"
+#include "core/check.hpp"
 #include "core/machine.hpp"
 #include "core/random.hpp"
 #include "core/text.hpp"
@@ -34,7 +35,7 @@ class Stepper {
         exponents_(model_.spec().tensors.size(), kernels::kNoExponent),
         tokens_(static_cast<std::size_t>(config.train.microbatch_size * config.model.context)),
         targets_(tokens_.size()) {
-    model_.initialize();
+    SWARMPI_CHECK(model_.initialize().ok(), "benchmarks read no file of weights");
   }
 
   std::int64_t tokens_per_step() const {

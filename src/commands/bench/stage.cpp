@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "commands/bench/bench.hpp"
+#include "core/check.hpp"
 #include "core/machine.hpp"
 #include "core/version.hpp"
 #include "kernels/fixed_point.hpp"
@@ -55,7 +56,7 @@ class StageSteps {
         model_(config, std::move(spec), backend, 1),
         tokens_(tokens_below(shape_.rows, shape_.vocab)),
         exponents_(parameter_tensors(config), kernels::kNoExponent) {
-    model_.initialize();
+    SWARMPI_CHECK(model_.initialize().ok(), "benchmarks read no file of weights");
     const std::int64_t width = shape_.boundary_width;
     const BoundaryFormat activations = shape_.activations_format();
     const BoundaryFormat gradients = shape_.gradients_format();

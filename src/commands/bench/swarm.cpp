@@ -4,9 +4,11 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cstdio>
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "commands/bench/null_peer.hpp"
@@ -40,7 +42,7 @@ constexpr double kWiringS = 5;
 // The leader's records of a benchmark's steps, without the first, which warms up.
 struct StepRecords final : RecordObserver {
   std::vector<double> row_times_s;
-  std::vector<double> seal_to_commit_s;
+  std::map<std::int64_t, double> seal_to_commit_s;  // by step
   std::map<std::int64_t, std::int64_t> bytes_sent;  // by peer
 
   void stored(double, const StoreRecord& record) override {
@@ -50,7 +52,7 @@ struct StepRecords final : RecordObserver {
     }
     const auto* event = std::get_if<EventRow>(&record.row);
     if (event && event->kind == EventKind::commit && event->step > 1) {
-      seal_to_commit_s.push_back(event->cost_s);
+      seal_to_commit_s[event->step] = event->cost_s;
     }
   }
   double seconds() const { return row_times_s.back() - row_times_s[1]; }
@@ -113,13 +115,22 @@ RunPlan make_bench_plan(const SwarmBench& bench) {
   return plan;
 }
 
-Status run_peer(SwarmBench& bench, const RunPlan& plan, Transport& transport, Compute& compute,
-                WallClock& clock, Inbox& inbox, StepRecords& records) {
+// All but the storage, which keeps nothing.
+struct BenchSeams {
+  Clock& clock;
+  Transport& transport;
+  Compute& compute;
+  CollectivesSeam* collectives = nullptr;
+};
+
+Status run_peer(SwarmBench& bench, const RunPlan& plan, const BenchSeams& seams, Inbox& inbox,
+                const std::vector<Observer*>& observers) {
   NoStorage storage(inbox);
   const PeerId self(bench.session->rank());
   Peer peer(self, plan, make_membership(bench.ranks(), bench.config.swarm.spares), {});
-  PeerLoop loop(peer, {clock, transport, compute, storage}, inbox);
-  loop.watch(records);
+  PeerLoop loop(peer, {seams.clock, seams.transport, seams.compute, storage, seams.collectives},
+                inbox);
+  for (Observer* const observer : observers) loop.watch(*observer);
   return loop.run();
 }
 
@@ -141,7 +152,7 @@ Result<WiringFigures> measure_wiring(SwarmBench& bench, const BoundaryBytes& byt
     Inbox inbox;
     MpiTransport transport(*bench.session, payloads);
     NullCompute compute(plan, bytes, payloads, inbox);
-    const Status status = run_peer(bench, plan, transport, compute, clock, inbox, records);
+    const Status status = run_peer(bench, plan, {clock, transport, compute}, inbox, {&records});
     if (!status.ok()) return status;
     counters = transport.counters();
   }
@@ -214,7 +225,36 @@ TokenSource random_tokens(const Config& config) {
       };
 }
 
-Result<StepRecords> measure_reduction(SwarmBench& bench) {
+struct ReductionFigures {
+  StepRecords records;
+  StepsByCollective by_collective;
+
+  std::vector<double> seal_to_commit_s(bool collective) const {
+    std::vector<double> all;
+    for (const auto& [step, took_s] : records.seal_to_commit_s) {
+      if (by_collective.contains(Step(step)) == collective) all.push_back(took_s);
+    }
+    return all;
+  }
+};
+
+// How long a rank at its end waits for a call of NCCL that does not come back.
+constexpr double kLastCallsS = 10;
+
+// Null where there are none.
+std::unique_ptr<NcclCollectives> collectives_of(const SwarmBench& bench,
+                                                const kernels::Backend& backend,
+                                                JobExecutor& executor, CollectiveResults& results,
+                                                Inbox& inbox) {
+  const PeerId self(bench.session->rank());
+  auto made = make_collectives(bench.config, self, backend, executor, results, inbox);
+  if (made.ok()) return std::move(made).value();
+  std::fprintf(stderr, "swarmpi: rank %d: no collectives: %s\n", self.value,
+               made.status().message().c_str());
+  return nullptr;
+}
+
+Result<ReductionFigures> measure_reduction(SwarmBench& bench) {
   const Config& config = bench.config;
   Result<std::unique_ptr<kernels::Backend>> backend = make_backend(config);
   const Status usable = all_agree(*bench.session, backend.status());
@@ -230,22 +270,34 @@ Result<StepRecords> measure_reduction(SwarmBench& bench) {
   SWARMPI_CHECK(started.ok(), "make_stages() cannot fail without a checkpoint");
 
   WallClock clock;
-  StepRecords records;
+  ReductionFigures figures;
   PayloadPool payloads(payload_memory(*backend.value()));
   Inbox inbox;
   MpiTransport transport(*bench.session, payloads);
   JobExecutor executor(PeerId(bench.session->rank()), config, random_tokens(config), payloads,
                        std::move(started.value().stages));
   KernelRunner kernels(executor, clock);
+  CollectiveResults results;
   StageCompute compute(kernels, *backend.value(), inbox);
-  const Status status = run_peer(bench, plan, transport, compute, clock, inbox, records);
+  const auto collectives = collectives_of(bench, *backend.value(), executor, results, inbox);
+  const Status status = run_peer(bench, plan, {clock, transport, compute, collectives.get()}, inbox,
+                                 {&figures.records, &figures.by_collective});
+  if (collectives != nullptr && !collectives->end(kLastCallsS)) {
+    std::fprintf(stderr, "swarmpi: rank %d: a call of NCCL has not come back\n",
+                 bench.session->rank());
+  }
   if (!status.ok()) return status;
-  return records;
+  return figures;
 }
 
-void print_reduction(const SwarmBench& bench, const LinkSpeed& link, const StepRecords& records,
-                     bool json, std::ostream& out) {
-  const Spread time_s = spread(records.seal_to_commit_s);
+void print_reduction(const SwarmBench& bench, const LinkSpeed& link,
+                     const ReductionFigures& figures, bool json, std::ostream& out) {
+  const StepRecords& records = figures.records;
+  // A collective is made while the first steps go point to point.
+  const std::vector<double> collective_s = figures.seal_to_commit_s(true);
+  const std::vector<double> direct_s = figures.seal_to_commit_s(false);
+  const bool by_collective = !collective_s.empty();
+  const Spread time_s = spread(by_collective ? collective_s : direct_s);
   const double steps = static_cast<double>(records.seal_to_commit_s.size());
   const double sent = static_cast<double>(records.most_bytes_sent()) / steps;
   const double gradient = 4.0 * static_cast<double>(parameter_count(bench.config));
@@ -257,6 +309,8 @@ void print_reduction(const SwarmBench& bench, const LinkSpeed& link, const StepR
                 {"ranks", bench.ranks()},
                 {"stages", bench.config.swarm.stages},
                 {"gradient_bytes", gradient},
+                {"steps_by_collective", collective_s.size()},
+                {"steps_point_to_point", direct_s.size()},
                 {"link_bytes_per_s", link.bytes_per_s},
                 {"seal_to_commit_s_median", time_s.median},
                 {"seal_to_commit_s_min", time_s.min},
@@ -271,12 +325,19 @@ void print_reduction(const SwarmBench& bench, const LinkSpeed& link, const StepR
       << fmt::format("MPI between ranks 0 and 1: {:.3g} GB/s one way at 1 MiB\n",
                      1e-9 * link.bytes_per_s)
       << fmt::format(
-             "seal to commit: {:.4f} s (min {:.4f}, max {:.4f} of {:.0f} steps), {:.3g} GB/s of "
+             "seal to commit: {:.4f} s (min {:.4f}, max {:.4f} of {} steps{}), {:.3g} GB/s of "
              "gradient\n",
-             time_s.median, time_s.min, time_s.max, steps, 1e-9 * gradient / time_s.median)
+             time_s.median, time_s.min, time_s.max,
+             by_collective ? collective_s.size() : direct_s.size(), by_collective ? " by NCCL" : "",
+             1e-9 * gradient / time_s.median)
       << fmt::format(
              "the busiest rank sends {} a step: {:.3g} GB/s, {:.0f}% of what the link gives\n",
              readable_bytes(sent), 1e-9 * sent / time_s.median, 100 * share);
+  if (!bench.config.swarm.has_collectives() || direct_s.empty()) return;
+  out << fmt::format(
+      "point to point, before NCCL was ready or after it had failed: {:.4f} s of {} "
+      "steps\n",
+      spread(direct_s).median, direct_s.size());
 }
 
 }  // namespace
@@ -317,11 +378,11 @@ ExitStatus run_bench_reduce(const BenchOptions& options, const Launcher& launche
       options, launcher, {"train.steps=8", "train.microbatches=" + std::to_string(launcher.ranks)});
   return run_on_all_ranks(config, launcher, error, [&](SwarmBench& bench) {
     const LinkSpeed link = measure_link(*bench.session, std::size_t{1} << 20);
-    const Result<StepRecords> records = measure_reduction(bench);
-    if (records.ok() && bench.first()) {
-      print_reduction(bench, link, records.value(), options.json, out);
+    const Result<ReductionFigures> figures = measure_reduction(bench);
+    if (figures.ok() && bench.first()) {
+      print_reduction(bench, link, figures.value(), options.json, out);
     }
-    return records.status();
+    return figures.status();
   });
 }
 

@@ -54,16 +54,28 @@ std::string compute_text(const ComputeConfig& compute, const std::string& finger
                      counted(compute.threads, "thread"), name_of(compute.kernels), fingerprint);
 }
 
-std::string survival_text(const Config& config, const BannerPeers& peers) {
+// How much is lost with the run, at most.
+std::string since_checkpoint_text(const Config& config) {
   const std::int64_t every = config.output.checkpoint_every;
+  const double every_s = config.output.checkpoint_every_s;
   const bool by_deaths =
       config.swarm.has_pipelines() && (config.faults.mtbf_s > 0 || !config.faults.trace.empty());
-  const std::string since =
-      every > 0   ? fmt::format("the steps since the last checkpoint (one every {})",
-                                counted(every, "step"))
-      : by_deaths ? "the steps since the last checkpoint (as often as deaths are to be expected)"
-                  : "all steps (checkpoints are written at the end and when stopped; set "
-                    "output.checkpoint_every)";
+  const std::string time = every_s > 0 ? fmt::format("every {:g} s", every_s) : "";
+  std::string when;
+  if (every > 0) {
+    when = "every " + counted(every, "step") + (time.empty() || by_deaths ? "" : ", and " + time);
+  } else if (by_deaths) {
+    return "the steps since the last checkpoint (as often as deaths are to be expected)";
+  } else {
+    when = time;
+  }
+  if (!when.empty()) return "the steps since the last checkpoint (one " + when + ")";
+  return "all steps (checkpoints are written at the end and when stopped; set "
+         "output.checkpoint_every_s)";
+}
+
+std::string survival_text(const Config& config, const BannerPeers& peers) {
+  const std::string since = since_checkpoint_text(config);
   if (peers.survives.empty()) {
     return "a kill costs " + since +
            "; what was reported is never lost. INT, TERM or USR1: checkpoint and stop.";
@@ -150,9 +162,13 @@ std::string start_banner(const Config& config, const std::vector<StageSpec>& sta
   const std::string late_notices = late_notices_text(config.swarm.notice_s);
   if (!late_notices.empty()) line("WARNING", late_notices);
   if (start.state.step >= 0) {
-    line("start", fmt::format("resumes after step {}", start.state.step));
+    line("start", fmt::format("resumes after step {} of {}{}", start.state.step, config.train.steps,
+                              start.checkpoint ? ", from " + start.checkpoint->path() : ""));
   }
-  if (start.replaces) line("start", "replaces an unfinished run that has no checkpoint");
+  if (!start.found_empty.empty()) {
+    line("start", fmt::format("there is no checkpoint in {} yet: {} at step 0", start.found_empty,
+                              start.replaces ? "the unfinished run begins anew" : "begins"));
+  }
   return text;
 }
 

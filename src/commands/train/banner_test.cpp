@@ -45,8 +45,38 @@ void expect_says(const std::string& text, const std::string& words) {
 TEST(Banner, OfOnePeerSaysWhatAKillCosts) {
   const std::string text = banner_for({});
   expect_says(text, "swarm 3 stages on 1 peer compute");
-  expect_says(text, "a kill costs the steps since the last checkpoint (one every 500 steps)");
+  expect_says(
+      text,
+      "a kill costs the steps since the last checkpoint (one every 500 steps, and every 600 "
+      "s)");
   expect_says(text, "INT, TERM or USR1");
+}
+
+TEST(Banner, SaysHowMuchIsLostWithTheRun) {
+  Config config;
+  const auto banner = [&] {
+    return start_banner(config, std::vector<StageSpec>(1), StartPoint{}, "0123456789abcdef", {},
+                        80);
+  };
+  expect_says(banner(), "(one every 600 s)");
+  config.output.checkpoint_every_s = 0;
+  expect_says(banner(), "all steps (checkpoints are written at the end");
+}
+
+TEST(Banner, SaysWhatIsResumed) {
+  Config config;
+  StartPoint start;
+  const auto banner = [&] {
+    return start_banner(config, std::vector<StageSpec>(1), start, "0123456789abcdef", {}, 80);
+  };
+  start.state.step = 40;
+  expect_says(banner(), "start resumes after step 40 of 100");
+  start = {};
+  start.found_empty = "runs/mine/RUN.checkpoints";
+  expect_says(banner(),
+              "there is no checkpoint in runs/mine/RUN.checkpoints yet: begins at step 0");
+  start.replaces = true;
+  expect_says(banner(), "yet: the unfinished run begins anew at step 0");
 }
 
 TEST(Banner, WarnsOfNoticesThatComeTooLate) {

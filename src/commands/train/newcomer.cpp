@@ -71,7 +71,6 @@ std::string packed_options(const PreparedRun& run, PeerId newcomer, const std::s
                            .ranks = static_cast<std::int64_t>(run.membership.all().size()),
                            .peers_on_host = run.peers_on_host,
                            .first_term = run.start.first_term,
-                           .must_agree = run.start.must_agree,
                            .run_file = run.paths.run_file,
                            .hosts = hosts,
                            .resumed_from = run.start.checkpoint ? run.start.checkpoint->path() : "",

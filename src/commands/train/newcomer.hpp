@@ -26,7 +26,6 @@ struct RunningSwarm {
   std::string build;
   PeerId self;  ///< the newcomer
   std::int64_t ranks = 0, peers_on_host = 0, first_term = 0;
-  bool must_agree = true;
   std::string run_file, hosts;
   std::string resumed_from;  ///< a checkpoint, "" if there was none
   std::string fingerprint, deck;
@@ -35,8 +34,8 @@ struct RunningSwarm {
   Budgets budgets;     ///< of the peers of the start
   MemoryNeeds needs;   ///< as these have agreed on
 };
-SWARMPI_FIELDS(RunningSwarm, build, self, ranks, peers_on_host, first_term, must_agree, run_file,
-               hosts, resumed_from, fingerprint, deck, state, probes, budgets, needs);
+SWARMPI_FIELDS(RunningSwarm, build, self, ranks, peers_on_host, first_term, run_file, hosts,
+               resumed_from, fingerprint, deck, state, probes, budgets, needs);
 
 /// The arguments with which a newcomer is started, but for the last, by which it finds the rank
 /// that has started it.

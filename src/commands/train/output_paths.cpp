@@ -25,6 +25,15 @@ bool exists(const std::string& path) {
   return fs::exists(fs::symlink_status(path, error));
 }
 
+/// A file in the folder of the checkpoints, with the path of the run file.
+constexpr char kOwnerName[] = "owner";
+
+std::string owner_text(const OutputPaths& paths) {
+  std::error_code error;
+  const fs::path whole = fs::weakly_canonical(fs::absolute(paths.run_file, error), error);
+  return error ? paths.run_file : whole.string();
+}
+
 // The newest complete checkpoint's step, but for these; -1 if there is none.
 std::int64_t latest_checkpoint(const std::string& folder,
                                const std::vector<DamagedCheckpoint>& but_for = {}) {
@@ -65,6 +74,17 @@ Status refuse_existing(const OutputPaths& paths) {
   return {};
 }
 
+// Two runs with one folder would take each other's checkpoints for their own.
+Status refuse_checkpoints_of_a_running_run(const OutputPaths& paths) {
+  const Result<std::string> owner = read_file(paths.checkpoints + "/" + kOwnerName);
+  if (!owner.ok() || owner.value() == owner_text(paths)) return {};
+  if (!is_being_written(journal_folder(owner.value()))) return {};
+  return Status::bad_input(
+      fmt::format("output.checkpoint: {} is in use by the run that writes {}: set "
+                  "output.checkpoint to another folder",
+                  paths.checkpoints, owner.value()));
+}
+
 Status refuse_data_as_output(const OutputPaths& paths, const std::vector<std::string>& data) {
   std::error_code error;
   for (const std::string& path : data) {
@@ -95,7 +115,11 @@ Status prove_outputs_writable(const OutputPaths& paths, std::int64_t needed_byte
 OutputPaths output_paths(const TrainOptions& options, const Config& config) {
   const std::string run = options.out.value_or(config.output.run);
   std::string checkpoints = config.output.checkpoint;
-  if (checkpoints.empty()) checkpoints = (fs::path(folder_of(run)) / "checkpoints").string();
+  if (checkpoints.empty()) {
+    fs::path path(run);
+    if (path.extension() == ".h5") path.replace_extension();
+    checkpoints = path.string() + ".checkpoints";
+  }
   return {run, journal_folder(run), checkpoints};
 }
 
@@ -104,6 +128,7 @@ Status check_outputs(const OutputPaths& paths, const TrainOptions& options, cons
   if (!options.resume) {
     if (Status status = refuse_existing(paths); !status.ok()) return status;
   }
+  if (Status status = refuse_checkpoints_of_a_running_run(paths); !status.ok()) return status;
   if (Status status = refuse_data_as_output(paths, config.data.paths); !status.ok()) return status;
   return prove_outputs_writable(paths, checkpoint_bytes(config));
 }
@@ -144,6 +169,13 @@ Status refuse_other_checkpoints(const OutputPaths& paths, const Checkpoint* from
                   "from ({}): resume from the later one, remove it, or choose another folder",
                   paths.checkpoints, latest, named));
 }
+
+Status claim_checkpoints(const OutputPaths& paths) {
+  if (Status status = create_folder(paths.checkpoints); !status.ok()) return status;
+  return write_file_durably(paths.checkpoints + "/" + kOwnerName, owner_text(paths));
+}
+
+bool has_checkpoint(const OutputPaths& paths) { return latest_checkpoint(paths.checkpoints) >= 0; }
 
 Status remove_unfinished(const OutputPaths& paths) {
   std::error_code error;

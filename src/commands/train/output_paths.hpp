@@ -18,13 +18,14 @@ struct OutputPaths {
   std::string checkpoints;  ///< folder
 };
 
-/// From --out and the deck: beside the run file where the deck names no folder for checkpoints.
+/// From --out and the deck: RUN.checkpoints beside RUN.h5 where the deck names no folder.
 OutputPaths output_paths(const TrainOptions& options, const Config& config);
 
 // The following return bad_input with a message that names the path and what to do.
 
 /// Whether the outputs can be written: those of a new run must not exist yet, the run file must not
-/// be one of the files that are read, and there must be room. A newcomer's are in use already.
+/// be one of the files that are read, no running run may write its checkpoints there, and there
+/// must be room. A newcomer's are in use already.
 Status check_outputs(const OutputPaths& paths, const TrainOptions& options, const Config& config);
 /// A resumed run's folder must not hold other checkpoints of the step that it resumes from, or of
 /// later ones: they would be taken for its own. But for damaged ones, which are set aside. `from`:
@@ -32,6 +33,10 @@ Status check_outputs(const OutputPaths& paths, const TrainOptions& options, cons
 Status refuse_other_checkpoints(const OutputPaths& paths, const Checkpoint* from);
 /// Sets aside the damaged ones that are in the run's own folder. Errors: stopped.
 Status set_aside_damaged(const OutputPaths& paths, const std::vector<DamagedCheckpoint>& damaged);
+/// Writes into the folder of the checkpoints whose they are: runs that are started later see it.
+Status claim_checkpoints(const OutputPaths& paths);
+/// Whether a complete checkpoint is in the run's folder.
+bool has_checkpoint(const OutputPaths& paths);
 /// Removes run file and journal, and nothing else. REQUIRES: find_start() found there an unfinished
 /// run without a checkpoint.
 Status remove_unfinished(const OutputPaths& paths);

@@ -1,5 +1,7 @@
 #include "commands/train/prepared_run.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -11,6 +13,7 @@
 #include "core/text.hpp"
 #include "hardware/device.hpp"
 #include "model/cost.hpp"
+#include "model/initial_weights.hpp"
 #include "model/make_backend.hpp"
 #include "model/stage_model.hpp"
 #include "protocol/membership/initial_membership.hpp"
@@ -71,6 +74,7 @@ Result<PreparedRun> prepare(const TrainOptions& options, Config config, const Mp
   if (Status status = check_ranks(config, ranks); !status.ok()) return status;
   InitialMembership membership = make_membership(ranks, config.swarm.spares);
   if (Status status = adopt_cuts(options, config); !status.ok()) return status;
+  if (Status status = adopt_initial_weights(config.model); !status.ok()) return status;
   std::vector<StageSpec> specs = partition_model(config);
   // Checkpoints say where the cuts are, for later versions may deal layers otherwise.
   if (config.swarm.cuts_matter()) config.swarm.cuts = cuts_of(specs);
@@ -124,6 +128,10 @@ Result<PreparedRun> prepare(const TrainOptions& options, Config config, const Mp
 RunPlan PreparedRun::plan() const {
   RunPlan plan = make_plan(config, specs, workers());
   plan.needs = needs;
+  if (config.train.max_hours > 0) {
+    plan.stops_at_s = {start.state.time_s + 3600 * config.train.max_hours,
+                       fmt::format("train.max_hours = {:g} are over", config.train.max_hours)};
+  }
   return plan;
 }
 

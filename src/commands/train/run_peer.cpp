@@ -29,7 +29,7 @@ JournalBegin make_begin(const PreparedRun& run, const std::string& hosts) {
   begin.from_step = run.start.state.step;
   begin.delay = run.config.train.delay();
   begin.carries_history = run.start.carries_rows;
-  begin.must_agree = run.start.must_agree && !run.config.swarm.allow_mixed;
+  begin.must_agree = !run.config.swarm.allow_mixed;
   begin.origin.deck = resolved_deck(run.config);
   begin.origin.seed = std::to_string(run.config.train.seed);
   begin.origin.version = version_line();
@@ -102,6 +102,17 @@ StageFactory factory_of(PreparedRun& run, const PeerEnvironment& environment) {
   return factory;
 }
 
+// Null where there are none; then why, where the deck asks for them.
+std::unique_ptr<NcclCollectives> collectives_of(const PreparedRun& run, JobExecutor& executor,
+                                                CollectiveResults& results, Inbox& inbox) {
+  auto made = make_collectives(run.config, run.self, *run.backend, executor, results, inbox);
+  if (made.ok()) return std::move(made).value();
+  std::fprintf(stderr,
+               "swarmpi: peer %d: no collectives: %s; its stages are reduced point to point\n",
+               run.self.value, made.status().message().c_str());
+  return nullptr;
+}
+
 // How long a peer at its end waits for a job or a call of the file system that does not come on:
 // such a thread cannot be stopped, so it is left behind, with all that it may touch.
 constexpr double kLastCallsS = 10;
@@ -119,14 +130,17 @@ struct PeerParts {
         kernels(executor, clock),
         device(emulated_device(run, kernels)),
         compute(device ? static_cast<JobRunner&>(*device) : kernels, *run.backend, inbox),
-        storage(storage_plan(run, environment.hosts), executor, clock, inbox) {}
+        storage(storage_plan(run, environment.hosts), executor, clock, inbox),
+        collectives(collectives_of(run, executor, collective_results, inbox)) {}
 
   WallClock clock;
   JobExecutor executor;
   KernelRunner kernels;
   std::unique_ptr<EmulatedDevice> device;
+  CollectiveResults collective_results;
   StageCompute compute;
   RunStorage storage;
+  std::unique_ptr<NcclCollectives> collectives;
 };
 
 }  // namespace
@@ -138,10 +152,14 @@ Outcome run_peer(PreparedRun& run, Stages stages, Transport& transport, PayloadP
   Progress progress(run.config, stdout, run.options.quiet);
   HangNotices hangs(run.config.swarm.give_up_after_s);
   FaultTriggers triggers(run.config.faults_at, run.self, environment.inject_fault);
-  PeerLoop loop(peer, {parts->clock, transport, parts->compute, parts->storage}, inbox);
+  PeerLoop loop(peer,
+                {parts->clock, transport, parts->compute, parts->storage, parts->collectives.get()},
+                inbox);
   loop.watch(progress);
   loop.watch(hangs);
   loop.watch(triggers);
+  StepsByCollective by_collective;
+  loop.watch(by_collective);
   const Status status = loop.run();
   EmulatedDevice* const device = parts->device.get();
   if (device != nullptr) device->abandon();
@@ -150,6 +168,11 @@ Outcome run_peer(PreparedRun& run, Stages stages, Transport& transport, PayloadP
   const double patience_s = peer.left()            ? kLastCallsOfDepartedS
                             : peer.lost_somebody() ? kLastCallsAfterALossS
                                                    : kLastCallsS;
+  if (parts->collectives != nullptr && peer.reports_outcome() && !run.options.quiet) {
+    std::fprintf(stderr, "swarmpi: peer %d: %zu steps were reduced by NCCL\n", run.self.value,
+                 by_collective.count());
+  }
+  const bool left_behind = parts->collectives != nullptr && !parts->collectives->end(patience_s);
   bool stores = parts->storage.settle(patience_s);
   Outcome outcome{.saw_the_end = peer.saw_the_end()};
   if (!peer.done() && transport.ended()) {
@@ -166,7 +189,7 @@ Outcome run_peer(PreparedRun& run, Stages stages, Transport& transport, PayloadP
     outcome.reports_outcome = peer.reports_outcome() || (status.ok() && !closed.ok());
     outcome.departed = peer.left();
   }
-  outcome.hangs = !stores || !parts->compute.settle(patience_s);
+  outcome.hangs = !stores || !parts->compute.settle(patience_s) || left_behind;
   if (outcome.hangs) (void)parts.release();
   return outcome;
 }

@@ -53,6 +53,7 @@ Result<Config> deck_of(const std::string& deck, const std::string& where, const 
   for (const DeckDifference& difference : deck_differences(other.value(), config)) {
     if (may_change_on_resume(difference.key, cuts_matter)) continue;
     if (difference.key == "swarm.cuts" && cuts == Cuts::may_differ) continue;
+    if (difference.key == "train.schedule_steps") continue;  // see check_schedule()
     const bool not_known_yet = difference.key == "data.hash" && config.data.hash.empty();
     if (not_known_yet) continue;
     return Status::bad_input(
@@ -62,8 +63,16 @@ Result<Config> deck_of(const std::string& deck, const std::string& where, const 
   return other;
 }
 
-bool same_schedule(const Config& a, const Config& b) {
-  return a.train.steps == b.train.steps || b.train.schedule == Schedule::constant;
+// Other learning rates than those so far would make a run that no deck gives.
+Status check_schedule(const TrainConfig& made_with, const std::string& where,
+                      const TrainConfig& asked) {
+  const std::int64_t steps = made_with.scheduled_steps();
+  if (asked.schedule == Schedule::constant || asked.scheduled_steps() == steps) return {};
+  return Status::bad_input(fmt::format(
+      "{} was made with learning rates that fall over {} steps, in this deck they fall over {}: a "
+      "resumed run must keep them; set train.schedule_steps = {} (after step {} the rate stays at "
+      "train.min_lr = {:g})",
+      where, steps, asked.scheduled_steps(), steps, steps, asked.min_lr));
 }
 
 // --resume without a checkpoint: the run begins at row 0, and replaces an unfinished one of the
@@ -71,7 +80,14 @@ bool same_schedule(const Config& a, const Config& b) {
 Result<StartPoint> begin_without_checkpoint(const TrainOptions& options, const Config& config,
                                             const OutputPaths& paths,
                                             const std::optional<ExistingRun>& existing) {
+  std::error_code error;
+  if (!std::filesystem::exists(*options.resume, error)) {
+    return Status::bad_input(
+        fmt::format("--resume {}: there is no such folder (the working directory is {})",
+                    *options.resume, std::filesystem::current_path(error).string()));
+  }
   StartPoint start;
+  start.found_empty = *options.resume;
   if (Status status = refuse_other_checkpoints(paths, nullptr); !status.ok()) return status;
   if (!existing) return start;
   if (existing->complete) {
@@ -91,7 +107,8 @@ Status check_existing_run(const ExistingRun& existing, const Config& config, Sta
   if (!existing.deck.empty()) {
     const Result<Config> other = deck_of(existing.deck, existing.where, config);
     if (!other.ok()) return other.status();
-    start.must_agree = start.must_agree && same_schedule(other.value(), config);
+    const Status same = check_schedule(other.value().train, existing.where, config.train);
+    if (!same.ok()) return same;
   }
   if (existing.last_step >= start.state.step) start.carries_rows = false;
   return {};
@@ -104,6 +121,8 @@ Status adopt_checkpoint(const Checkpoint& checkpoint, const Config& config,
   const std::string& where = checkpoint.path();
   const Result<Config> made_with = deck_of(head.deck, where, config);
   if (!made_with.ok()) return made_with.status();
+  const Status same = check_schedule(made_with.value().train, where, config.train);
+  if (!same.ok()) return same;
   if (head.fingerprint != fingerprint && !config.swarm.allow_mixed) {
     return Status::bad_input(fmt::format(
         "fingerprint mismatch: {} was made with {} by version {}, this version with this [compute] "
@@ -121,7 +140,6 @@ Status adopt_checkpoint(const Checkpoint& checkpoint, const Config& config,
     return fits;
   }
   start.state = head.state;
-  start.must_agree = same_schedule(made_with.value(), config);
   start.carries_rows = true;
   return {};
 }
@@ -141,7 +159,6 @@ Result<StartPoint> join_at(const RunningSwarm& swarm, const std::string& fingerp
     if (checkpoint.ok()) start.checkpoint = std::move(checkpoint).value();
   }
   start.state = swarm.state;
-  start.must_agree = swarm.must_agree;
   start.first_term = swarm.first_term;
   return start;
 }

@@ -16,7 +16,7 @@ struct StartPoint {
   std::optional<Checkpoint> checkpoint;
   ResumeState state;          ///< step -1: a new run
   bool carries_rows = false;  ///< the journal does not have the checkpoint's rows
-  bool must_agree = true;     ///< steps that the journal has must come out the same again
+  std::string found_empty;    ///< the folder to resume from, where it has no checkpoint
   bool replaces = false;      ///< an unfinished run without a checkpoint is to be removed
   std::int64_t first_term = 1;
 };

@@ -133,9 +133,12 @@ Result<std::vector<std::string>> shake_hands(MpiSession& session, Result<Prepare
 
 // Nothing of an earlier run may be taken for this one's.
 Status clear_the_way(const PreparedRun& run) {
-  if (run.start.replaces) return remove_unfinished(run.paths);
-  if (!run.start.checkpoint || run.options.joins) return {};
-  return set_aside_damaged(run.paths, run.start.checkpoint->passed_over());
+  if (run.options.joins) return {};
+  const Status cleared = run.start.replaces ? remove_unfinished(run.paths)
+                         : run.start.checkpoint
+                             ? set_aside_damaged(run.paths, run.start.checkpoint->passed_over())
+                             : Status();
+  return cleared.ok() ? claim_checkpoints(run.paths) : cleared;
 }
 
 // Returns the stages that this peer serves, initial or loaded, once all ranks have theirs and rank
@@ -187,7 +190,10 @@ void report_end(const MpiSession& session, const PreparedRun& run, const Outcome
   const Status& status = outcome.status;
   if (!status.ok()) print_error(session, status, error);
   if (status.code() == ExitStatus::stopped) {
-    error << "swarmpi: stopped; go on with --resume " << run.paths.checkpoints << std::endl;
+    // Looked for only where no thread hangs in that folder.
+    const bool none = !outcome.hangs && !has_checkpoint(run.paths);
+    error << "swarmpi: stopped; " << (none ? "there is no checkpoint yet: start anew" : "go on")
+          << " with --resume " << run.paths.checkpoints << std::endl;
   }
   // The run file may lie where a thread hangs: whoever reads it would hang as well.
   if (run.options.quiet || outcome.hangs) return;

@@ -53,6 +53,16 @@ Keys model_keys() {
        .field = model<&M::precision>(),
        .help = "type of the factors of matrix products; sums, gradients and master weights are "
                "fp32 in any case"},
+      {.name = "initial",
+       .field = model<&M::initial>(),
+       .on_resume = kMayChange,
+       .help = "file of the weights to begin with, as postprocess/hf_import.py makes it; those of "
+               "learned boundaries, which it does not have, are drawn from train.seed; empty: all "
+               "are"},
+      {.name = "initial_hash",
+       .field = model<&M::initial_hash>(),
+       .help = "hash that these weights must have, 16 hexadecimal digits in lower case; others are "
+               "refused; empty: not checked"},
   };
 }
 

@@ -23,14 +23,24 @@ Keys output_keys() {
       {.name = "checkpoint",
        .field = output<&O::checkpoint>(),
        .on_resume = kMayChange,
-       .help = "folder of the checkpoints; empty: `checkpoints` beside the run file"},
+       .help =
+           "folder of the checkpoints, of this run alone; empty: RUN.checkpoints beside RUN.h5"},
       {.name = "checkpoint_every",
        .field = output<&O::checkpoint_every>(),
        .unit = "steps",
        .range = at_least(0),
        .on_resume = kMayChange,
-       .help = "steps from one checkpoint to the next; 0: only at the end of the run and when it "
-               "is stopped"},
+       .help =
+           "steps from one checkpoint to the next; 0: by time alone. There is always one at the "
+           "end of the run and when it is stopped"},
+      {.name = "checkpoint_every_s",
+       .field = output<&O::checkpoint_every_s>(),
+       .unit = "s",
+       .range = duration_or_none(),
+       .on_resume = kMayChange,
+       .help =
+           "time from one checkpoint to the next; 0: by steps alone. Static pipelines that know "
+           "how often peers die write them as often as loses least time instead"},
       {.name = "keep",
        .field = output<&O::keep>(),
        .range = at_least(1),

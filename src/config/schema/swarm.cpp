@@ -192,6 +192,11 @@ Keys swarm_keys() {
        .field = swarm<&S::compress_reduction>(),
        .available = {"none"},
        .help = "codec of the sums in a reduction; needs train.reduction = \"fast\""},
+      {.name = "collectives",
+       .field = swarm<&S::collectives>(),
+       .on_resume = kMayChange,
+       .help = "which library adds up the sums of a stage's replicas while nothing goes wrong; "
+               "\"none\": all goes point to point; \"nccl\": refused until it was tried on GPUs"},
   };
 }
 

@@ -27,7 +27,8 @@ Keys train_keys() {
        .field = train<&T::steps>(),
        .range = at_least(1),
        .on_resume = kMayChange,
-       .help = "number of optimizer steps, skipped steps included"},
+       .help = "number of optimizer steps, skipped steps included. A resumed run may have another, "
+               "where its learning rates stay what they were: see train.schedule_steps"},
       {.name = "microbatches",
        .field = train<&T::microbatches>(),
        .range = from_to(1, 1 << 20),
@@ -65,11 +66,17 @@ Keys train_keys() {
        .field = train<&T::warmup_steps>(),
        .range = at_least(0),
        .help = "updates over which the learning rate rises linearly to train.lr; at most "
-               "train.steps; 0: no warm-up"},
+               "train.schedule_steps; 0: no warm-up"},
       {.name = "schedule",
        .field = train<&T::schedule>(),
        .help = "how the learning rate falls from train.lr to train.min_lr after the warm-up; "
                "\"constant\": it stays"},
+      {.name = "schedule_steps",
+       .field = train<&T::schedule_steps>(),
+       .range = at_least(0),
+       .help = "updates over which the learning rate falls, warm-up included; then it is "
+               "train.min_lr. 0: train.steps. A run that names it can be resumed with another "
+               "train.steps"},
       {.name = "weight_decay",
        .field = train<&T::weight_decay>(),
        .range = in_fp32(0, 1e6),
@@ -92,6 +99,13 @@ Keys train_keys() {
        .field = train<&T::reduction>(),
        .available = {"reproducible"},
        .help = "how gradients are added: as integers, with the same bits in any order, or in fp32"},
+      {.name = "max_hours",
+       .field = train<&T::max_hours>(),
+       .unit = "h",
+       .range = {.min = 0, .max = kLongestS / 3600},
+       .on_resume = kMayChange,
+       .help = "hours of training after which the run writes a checkpoint and stops, as by a "
+               "signal, with status 3; counted anew when it is resumed. 0: no limit"},
   };
 }
 

@@ -26,7 +26,7 @@ struct JournalBegin {
   std::int64_t delay = 1;       ///< d: the weights after step t are validated in step t + d
   /// Its next records are the rows up to from_step, taken from the checkpoint.
   bool carries_history = false;
-  /// Rows made again must equal earlier terms' (false after a changed schedule).
+  /// Rows made again must equal earlier terms' (false where peers have kernels of their own).
   bool must_agree = true;
   RunOrigin origin;
 };

@@ -103,11 +103,28 @@ TEST_P(BlockedRowsTest, ARowIsFoundAndReplaced) {
 TEST(BlockedRows, OfManyRowsFewAreInMemory) {
   const TestFolder folder;
   ScratchFile scratch(folder.path());
-  EXPECT_EQ(folder.entries(), 0u) << "the file has no name";
   Steps rows(scratch);
   for (std::int64_t step = 0; step < 400'000; ++step) rows.insert({step_row(step), 1});
   EXPECT_EQ(rows.size(), 400'000u);
   EXPECT_LE(rows.rows_in_memory(), Steps::kBlocksInMemory * Steps::kBlockRows);
+}
+
+// A killed process does not free its blocks, for then its death would be told that much later.
+TEST(BlockedRows, AScratchFileHasANameWhileItIsUsedAndNeedsNone) {
+  const TestFolder folder;
+  {
+    ScratchFile scratch(folder.path());
+    const std::vector<std::string> files = ScratchFile::all_in(folder.path());
+    ASSERT_EQ(files.size(), 1u);
+    EXPECT_EQ(remove_file(files[0]), 0) << "as a successor does that takes it for dead";
+    Steps rows(scratch);
+    for (std::int64_t step = 0; step < 40'000; ++step) rows.insert({step_row(step), 1});
+    EXPECT_EQ(all_of(rows).size(), 40'000u);
+    EXPECT_FALSE(scratch.failed());
+    const ScratchFile other(folder.path());
+    EXPECT_EQ(ScratchFile::all_in(folder.path()).size(), 1u);
+  }
+  EXPECT_EQ(folder.entries(), 0u);
 }
 
 TEST(BlockedRows, AFullDiskCostsNothingButMemory) {

@@ -249,9 +249,12 @@ struct StageSeal {
   /// How often the stage's sums were reduced before, and what came out is not trusted: no chunk of
   /// that counts.
   std::int64_t attempt = 0;
+  /// The replicas add up by the collective that they have made in this view. Nothing: point to
+  /// point. It never changes under one seal; learners get chunks point to point in any case.
+  std::optional<ViewNumber> collective = {};
 };
 SWARMPI_FIELDS(StageSeal, stage, seal, replicas, learners, microbatches, chunk_replicas,
-               finished_chunks, to_send, senders, attempt);
+               finished_chunks, to_send, senders, attempt, collective);
 /// Leader to all who serve or learn, when a step is complete, or a stage is sealed anew. A replica
 /// whose accumulator holds exactly its share freezes it, and the stage is reduced; else it answers
 /// SealRefused. The facts go to all of them: whoever is left can tell a new leader.
@@ -313,6 +316,41 @@ struct ChunkRefused {
   Cover cover;  // a full one: the chunk was damaged
 };
 SWARMPI_FIELDS(ChunkRefused, seal, step, stage, chunk, cover);
+
+// ---- Collectives: a quick way to reduce while nothing goes wrong (reduction/collective_way.hpp)
+
+/// The first replica of a stage to the others: with this they make their collective of this view.
+struct CollectiveIdMessage {
+  StageId stage;
+  ViewNumber view;
+  std::string id;  // bytes, for the library only
+};
+SWARMPI_FIELDS(CollectiveIdMessage, stage, view, id);
+/// What a replica has to say of its collective.
+enum class CollectiveNews : std::uint8_t {
+  ready,   // is made: a seal may name it
+  frozen,  // for this seal: its sums may be entered
+  over,    // nothing comes of it in this view any more; with a seal: nor of what that asked of it
+};
+constexpr CollectiveNews last_of(CollectiveNews) { return CollectiveNews::over; }
+/// Replica to leader. With `ready` of all replicas the leader may seal the stage for a collective,
+/// with `frozen` of all it lets them enter, and at the first `over` it voids the seal: the sums,
+/// which all still have, are reduced point to point.
+struct CollectiveWord {
+  ViewNumber view;  // that it was made in; the leader hears of its own view only
+  StageId stage;
+  CollectiveNews news = CollectiveNews::ready;
+  Step step;    // that is sealed; unless `ready`
+  SealId seal;  // likewise
+  std::string why;
+};
+SWARMPI_FIELDS(CollectiveWord, view, stage, news, step, seal, why);
+/// Leader to the replicas of a stage that is sealed for a collective, when all have frozen: enter.
+struct EnterMessage {
+  StageId stage;
+  SealId seal;
+};
+SWARMPI_FIELDS(EnterMessage, stage, seal);
 
 /// What a peer holds of a stage's reduced gradient, to be compared with what the others hold.
 struct GradientFacts {
@@ -713,7 +751,10 @@ inline constexpr auto kMessageTable = [] {
       MessageRow<DamagedMessage>(other, leader, in_its_view, never),
       MessageRow<WeightsMessage>(reduction, host, in_its_view, by_step),
       MessageRow<WeightsPlaced>(reduction, host, in_its_view, by_step),
-      MessageRow<WholeViewRequest>(other, leader, in_any_view, never));
+      MessageRow<WholeViewRequest>(other, leader, in_any_view, never),
+      MessageRow<CollectiveIdMessage>(reduction, host, in_its_view, rare),
+      MessageRow<CollectiveWord>(reduction, leader, in_its_view, by_step),
+      MessageRow<EnterMessage>(reduction, host, of_its_term, by_step));
 }();
 using MessageBody = decltype(kMessageTable)::Body;
 

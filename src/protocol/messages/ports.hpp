@@ -71,8 +71,12 @@ struct ReduceJob {
   std::shared_ptr<const Exponents> exponents;
   std::int64_t tokens = 0;
   bool pass_on = false;  // others need the result: it comes back as a payload
+  /// What is rounded is not this peer's sums and the addends, but what the collective of this view
+  /// has left in its `out`, and what that is over was compared. The result is hashed in any case.
+  std::optional<ViewNumber> collective = {};
 };
-SWARMPI_FIELDS(ReduceJob, seal, step, stage, chunk, blocks, addends, exponents, tokens, pass_on);
+SWARMPI_FIELDS(ReduceJob, seal, step, stage, chunk, blocks, addends, exponents, tokens, pass_on,
+               collective);
 
 /// Copies a chunk that another replica has reduced into this peer's reduced gradient.
 struct PlaceJob {
@@ -231,7 +235,7 @@ struct ReduceResult {
   Cover cover;                  // of what was summed
   std::vector<double> squares;  // sum of squares, one a block
   PayloadRef gradient;          // fp32, block after block; null where nobody needs it
-  std::uint64_t hash = 0;       // of it; 0 where there is none
+  std::uint64_t hash = 0;       // of what is in place now; 0 where nobody else has it
 };
 SWARMPI_FIELDS(ReduceResult, seal, stage, chunk, cover, squares, gradient, hash);
 struct PlaceResult {
@@ -455,11 +459,44 @@ SWARMPI_FIELDS(StopRequested, why);
 struct TimerDue {};
 SWARMPI_FIELDS(TimerDue);
 
+// From collectives.
+
+/// The answer to MakeCollectiveId.
+struct CollectiveIdMade {
+  StageId stage;
+  ViewNumber view;
+  std::string id;  // bytes
+};
+SWARMPI_FIELDS(CollectiveIdMade, stage, view, id);
+/// It is made: all members have begun to make it, and something has gone through.
+struct CollectiveReady {
+  StageId stage;
+  ViewNumber view;
+};
+SWARMPI_FIELDS(CollectiveReady, stage, view);
+/// What was entered is added up, here and, as they have told each other, at all members: `out`
+/// holds the sums. An adapter says so only if no error stands and no abort had begun here.
+struct CollectiveDone {
+  StageId stage;
+  ViewNumber view;
+  SealId seal;
+  Cover cover;  // of all members' sums, added by the same calls
+};
+SWARMPI_FIELDS(CollectiveDone, stage, view, seal, cover);
+/// The collective has come to its end: an error, or a deadline. What it was at counts nothing.
+struct CollectiveFailed {
+  StageId stage;
+  ViewNumber view;
+  std::string why;
+};
+SWARMPI_FIELDS(CollectiveFailed, stage, view, why);
+
 using Event =
     std::variant<Started, MessageArrived, JobFinished, PeerLost, KillFailed, TermCreated,
                  RecordDurable, StageStored, CheckpointDurable, ManifestLoaded, StageLoaded,
                  StorageFailed, TermOver, EndDurable, StopRequested, PeerSpawned, SpawnFailed,
-                 TimerDue, CheckpointDropped, CheckpointDamaged, ProbeStored, WorkProbed>;
+                 TimerDue, CheckpointDropped, CheckpointDamaged, ProbeStored, WorkProbed,
+                 CollectiveIdMade, CollectiveReady, CollectiveDone, CollectiveFailed>;
 
 // ---- Actions
 
@@ -552,6 +589,46 @@ struct AbandonLane {
 };
 SWARMPI_FIELDS(AbandonLane, lane);
 
+// For collectives. Nothing of it is waited for: not for an answer, and not for an abort to end. All
+// of it runs beside the jobs, on threads of its own.
+
+/// Make what the members of a collective must have in common; answered by CollectiveIdMade, or by
+/// nothing.
+struct MakeCollectiveId {
+  StageId stage;
+  ViewNumber view;
+};
+SWARMPI_FIELDS(MakeCollectiveId, stage, view);
+/// Begin to make the collective of a stage's replicas in a view; answered by CollectiveReady or
+/// CollectiveFailed. Its `out` is a buffer of its own, which no job and no other collective writes:
+/// the kernels of one that was aborted may go on for a while.
+struct MakeCollective {
+  StageId stage;
+  ViewNumber view;
+  std::string id;
+  std::int64_t place = 0;    // of this member among
+  std::int64_t members = 0;  // so many
+};
+SWARMPI_FIELDS(MakeCollective, stage, view, id, place, members);
+/// Add up the stage's sums of this step over all members, and their covers by the same calls, out
+/// of place: the sums are only read. Answered by CollectiveDone or CollectiveFailed. Kernels may
+/// still read them after an abort, though the step is applied: an adapter keeps what they read.
+struct EnterCollective {
+  StageId stage;
+  ViewNumber view;
+  Step step;
+  SealId seal;
+  std::uint64_t ticket = 0;  // the same at all members, and never used before
+};
+SWARMPI_FIELDS(EnterCollective, stage, view, step, seal, ticket);
+/// End the collective, whatever it is at. A ReduceJob that reads its `out` may be running.
+struct AbortCollective {
+  StageId stage;
+  ViewNumber view;
+  std::string why;
+};
+SWARMPI_FIELDS(AbortCollective, stage, view, why);
+
 // For compute and storage.
 
 /// Tell how far the work has come; answered at once, by WorkProbed.
@@ -573,7 +650,8 @@ SWARMPI_FIELDS(Finish, status);
 
 using Action = std::variant<Send, StartJob, KillPeer, SpawnPeer, CreateTerm, StoreRecord,
                             StoreStage, StoreManifest, LoadManifest, LoadStage, StoreEnd, SetTimer,
-                            Finish, StoreProbe, AbandonLane, ProbeWork>;
+                            Finish, StoreProbe, AbandonLane, ProbeWork, MakeCollectiveId,
+                            MakeCollective, EnterCollective, AbortCollective>;
 
 /// Which lane of storage an action is for, if it asks storage for an answer.
 inline std::optional<Lane> lane_of(const Action& action) {

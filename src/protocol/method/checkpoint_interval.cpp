@@ -22,11 +22,21 @@ double best_interval_s(double checkpoint_s, double between_deaths_s) {
 }
 
 CheckpointInterval::CheckpointInterval(const RunPlan& plan)
-    : between_deaths_s_(
+    : every_s_(plan.checkpoint_every < 0 ? 0 : plan.checkpoint_every_s),
+      between_deaths_s_(
           plan.swarm.has_pipelines() && plan.checkpoint_every == 0 ? plan.between_deaths_s : 0) {}
 
+// Multiples of run time, and not the time since the last checkpoint: a new leader does not know
+// that, and where leaders die more often than one is due, none would ever be written.
+bool CheckpointInterval::passed_by_clock(double committed_s) {
+  if (every_s_ <= 0) return false;
+  const double passed = std::floor(committed_s / every_s_);
+  const auto before = std::exchange(passed_, passed);
+  return before && passed > *before;
+}
+
 bool CheckpointInterval::due(Step step, double committed_s) {
-  if (between_deaths_s_ <= 0) return false;
+  if (between_deaths_s_ <= 0) return passed_by_clock(committed_s);
   const auto before_s = std::exchange(committed_s_, committed_s);
   if (before_s) {
     const double step_s = committed_s - *before_s;

@@ -1,6 +1,7 @@
 #pragma once
-// How often a run with static pipelines writes a checkpoint, where the deck does not say it: a
-// death sends all back to the last one, so the interval decides how much a death costs.
+// After which steps a checkpoint is due by the clock. Static pipelines choose the interval by what
+// a checkpoint takes, unless the deck says it: a death sends all back to the last one, so the
+// interval decides how much a death costs.
 
 #include <cstdint>
 #include <optional>
@@ -16,9 +17,10 @@ namespace swarmpi {
 /// deaths; both > 0, in seconds.
 double best_interval_s(double checkpoint_s, double between_deaths_s);
 
-/// Decides after which steps a checkpoint is due, from measured times. The first is due after the
-/// first step; what it takes tells the interval, in whole steps. No bit of the result depends on
-/// it.
+/// Decides after which steps a checkpoint is due, from measured times. By the deck: after the first
+/// step that is committed when another checkpoint_every_s of run time have passed, whoever leads.
+/// Of a static pipeline: the first is due after the first step; what it takes tells the interval,
+/// in whole steps. No bit of the result depends on it.
 class CheckpointInterval {
  public:
   explicit CheckpointInterval(const RunPlan& plan);
@@ -33,7 +35,12 @@ class CheckpointInterval {
   void go_back(Step step);
 
  private:
-  double between_deaths_s_;            // 0: the interval is not decided here
+  /// As due(), where the deck says the interval.
+  bool passed_by_clock(double committed_s);
+
+  double every_s_;                     // 0: the deck says no time
+  std::optional<double> passed_;       // intervals of run time so far
+  double between_deaths_s_;            // 0: the interval does not follow from deaths
   std::optional<double> committed_s_;  // when the step before was
   std::optional<double> step_s_;       // mean, newer ones count more
   std::int64_t steps_ = 0;             // between two checkpoints; 0: not known yet

@@ -76,6 +76,35 @@ TEST(CheckpointInterval, AFirstOneThatWasLostIsMadeAgain) {
   EXPECT_TRUE(run.due(1));
 }
 
+TEST(CheckpointInterval, ByTheDecksTimeWhoeverLeads) {
+  RunPlan swarm;
+  swarm.checkpoint_every_s = 600;
+  CheckpointInterval first(swarm);
+  EXPECT_FALSE(first.due(Step(0), 700)) << "of a run that was resumed after 700 s";
+  EXPECT_FALSE(first.due(Step(1), 1199));
+  EXPECT_TRUE(first.due(Step(2), 1201));
+  EXPECT_FALSE(first.due(Step(3), 1799));
+  CheckpointInterval successor(swarm);
+  EXPECT_FALSE(successor.due(Step(4), 1799.5));
+  EXPECT_TRUE(successor.due(Step(5), 1800)) << "though it has led for a moment only";
+  EXPECT_TRUE(successor.due(Step(6), 9000)) << "one step may take longer";
+  EXPECT_EQ(successor.measured(1), "");
+}
+
+TEST(CheckpointInterval, NoTimeCountsForABenchmarkNorForWhoKnowsHowOftenPeersDie) {
+  RunPlan benchmark;
+  benchmark.checkpoint_every = -1;
+  RunPlan pipelines = plan(400);
+  for (RunPlan* one : {&benchmark, &pipelines}) {
+    one->checkpoint_every_s = 1;
+    CheckpointInterval interval(*one);
+    EXPECT_FALSE(interval.due(Step(0), 5));
+    const bool first_of_pipelines = interval.due(Step(1), 10);
+    EXPECT_EQ(first_of_pipelines, one == &pipelines);
+    EXPECT_FALSE(interval.due(Step(2), 20));
+  }
+}
+
 TEST(CheckpointInterval, TheDeckAndSwarmDecideWithoutIt) {
   RunPlan own = plan(400);
   own.checkpoint_every = 7;

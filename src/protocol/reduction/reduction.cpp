@@ -120,7 +120,7 @@ PeerId Reduction::replica_at(std::int64_t index) const {
 
 std::int64_t Reduction::awaited(std::int32_t chunk) const {
   if (learns()) return 1;
-  if (replicas() == 1) return 0;
+  if (replicas() == 1 || by_collective()) return 0;
   if (plan_.pattern == ReductionPattern::direct) return owns(chunk) ? replicas() - 1 : 0;
   // Round a ring the replica behind the owner begins, and the sum ends at the owner.
   const bool begins = (owner(chunk) + 1) % replicas() == own_index_;
@@ -135,7 +135,9 @@ PeerId Reduction::onward(std::int32_t chunk) const {
 std::vector<PeerId> Reduction::listeners(std::int32_t chunk) const {
   std::vector<PeerId> peers;
   if (learns()) return peers;
-  if (plan_.pattern == ReductionPattern::ring) {
+  if (by_collective()) {
+    // Each replica rounds all chunks itself.
+  } else if (plan_.pattern == ReductionPattern::ring) {
     if ((own_index_ + 1) % replicas() != owner(chunk)) peers.push_back(replica_at(own_index_ + 1));
   } else if (owns(chunk)) {
     // Each owner begins behind itself, so that not all of them send to the same peer at once.
@@ -143,6 +145,13 @@ std::vector<PeerId> Reduction::listeners(std::int32_t chunk) const {
   }
   if (owns(chunk)) peers.insert(peers.end(), plan_.learners.begin(), plan_.learners.end());
   return peers;
+}
+
+// ---- By a collective
+
+void Reduction::collective_is_done(const Cover& cover) {
+  if (cover != plan_.all) return refuse(0, cover);
+  sums_here_ = true;
 }
 
 // ---- Messages
@@ -232,6 +241,7 @@ std::optional<Job> Reduction::next_job() {
     return GatherJob{plan_.seal, plan_.step, plan_.stage, chunk,
                      plan_.chunks[static_cast<std::size_t>(chunk)]};
   }
+  if (by_collective() && !sums_here_) return std::nullopt;
   while (next_to_offer_ < offers_.size() &&
          (at(offers_[next_to_offer_]).fact || awaited(offers_[next_to_offer_]) > 0)) {
     ++next_to_offer_;
@@ -250,12 +260,13 @@ std::optional<Job> Reduction::begin(std::int32_t chunk) {
   for (auto& [peer, share] : state.shares) addends.push_back(std::move(share));
   state.shares.clear();
   const BlockRange& blocks = plan_.chunks[static_cast<std::size_t>(chunk)];
-  if (!owns(chunk)) {
+  if (!owns(chunk) && !by_collective()) {
     return ShareJob{plan_.seal, plan_.step, plan_.stage, chunk, blocks, std::move(addends)};
   }
   return ReduceJob{plan_.seal,      plan_.step,   plan_.stage,
                    chunk,           blocks,       std::move(addends),
-                   plan_.exponents, plan_.tokens, !has_owners() && !listeners(chunk).empty()};
+                   plan_.exponents, plan_.tokens, !has_owners() && !listeners(chunk).empty(),
+                   plan_.collective};
 }
 
 void Reduction::finished(const ShareResult& result, Outbox& outbox) {
@@ -299,6 +310,10 @@ void Reduction::send_finished(const ChunkOrder& order, const PayloadRef& gradien
 }
 
 std::string Reduction::waiting_for() const {
+  if (by_collective() && !sums_here_) {
+    return fmt::format("the collective of the replicas of stage {}, for step {}", plan_.stage.value,
+                       plan_.step.value);
+  }
   for (std::size_t c = 0; c < chunks_.size(); ++c) {
     const Chunk& chunk = chunks_[c];
     const auto number = static_cast<std::int32_t>(c);

@@ -40,7 +40,9 @@ struct ReductionPlan {
   std::vector<std::int64_t> owners;
   std::int64_t chunks_in_flight = 8;  // most shares that are sent and whose result is not here
   std::int64_t attempt = 0;           // as in the seal
-  Cover all;                          // of the step's microbatches: what each chunk is over
+  /// Replicas round what the collective of this view has added up; nothing: they share their sums.
+  std::optional<ViewNumber> collective = {};
+  Cover all;  // of the step's microbatches: what each chunk is over
   std::shared_ptr<const Exponents> exponents;
   std::int64_t tokens = 0;
 };
@@ -69,6 +71,14 @@ class Reduction {
   /// Where results stay with their owners: tells those of finished chunks that have not heard. To
   /// be called once.
   void tell_finished(Outbox& outbox);
+
+  // By a collective: its members have all sums of the stage at once, or nothing.
+  /// Whether this peer is a member.
+  bool by_collective() const { return plan_.collective && !learns(); }
+  /// The sums of all are here, and what they are over.
+  void collective_is_done(const Cover& cover);
+  /// No more chunks are taken from it.
+  void collective_is_over() { sums_here_ = false; }
 
   // A message that arrives twice is ignored.
   void receive(const ShareMessage& message, PeerId from);
@@ -162,6 +172,7 @@ class Reduction {
   std::int64_t in_flight_ = 0;          // begun of these, and the result is not here
   std::int64_t in_place_ = 0;
   bool closed_ = false;
+  bool sums_here_ = false;  // of a collective
   std::vector<double> squares_;
   std::optional<ChunkRefused> refused_;
   std::int64_t bytes_sent_ = 0;

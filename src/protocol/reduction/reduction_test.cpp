@@ -453,5 +453,76 @@ TEST(Blocks, NumberTheElementsOfAllTensors) {
   EXPECT_EQ(sum_by_tensor(blocks, values, 3), (std::vector<double>{3, 4, 8}));
 }
 
+// Replicas 10 and 11, and 12, which learns; one chunk a replica.
+ReductionPlan collective_plan(std::int32_t self) {
+  ReductionPlan plan;
+  plan.seal = {Incarnation(0), Term(1), 1};
+  plan.step = Step(3);
+  plan.all = Cover::of_step(plan.step, 2);
+  plan.chunks = {{0, 1}, {1, 2}};
+  plan.chunk_replicas = 2;
+  plan.replicas = {PeerId(10), PeerId(11)};
+  plan.learners = {PeerId(12)};
+  plan.collective = ViewNumber{Term(1), 5};
+  plan.self = PeerId(self);
+  return plan;
+}
+
+TEST(Reduction, ByACollectiveEachReplicaRoundsAllChunksAndOwnersTellTheLearners) {
+  Reduction reduction(collective_plan(10));
+  EXPECT_FALSE(reduction.next_job()) << "the sums are not here";
+  EXPECT_NE(reduction.waiting_for(), "");
+  reduction.collective_is_done(Cover::of_step(Step(3), 2));
+  Outbox outbox;
+  for (const std::int32_t chunk : {0, 1}) {
+    const std::optional<Job> job = reduction.next_job();
+    ASSERT_TRUE(job);
+    const auto& round = std::get<ReduceJob>(*job);
+    EXPECT_EQ(round.collective, (ViewNumber{Term(1), 5}));
+    EXPECT_TRUE(round.addends.empty());
+    EXPECT_EQ(round.pass_on, chunk == 0) << "the other is another owner's to tell";
+    reduction.finished(
+        ReduceResult{
+            round.seal, round.stage, round.chunk, Cover::of_step(Step(3), 2), {4.0}, number(7), 9},
+        outbox);
+  }
+  EXPECT_TRUE(reduction.complete());
+  EXPECT_NE(reduction.hash(), 0u) << "to be compared with the other's";
+  const Actions sent = outbox.take();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(std::get<Send>(sent[0]).to, PeerId(12));
+}
+
+TEST(Reduction, ALearnerGetsTheChunksOfACollectiveFromTheirOwners) {
+  Reduction reduction(collective_plan(12));
+  Outbox outbox;
+  EXPECT_FALSE(reduction.by_collective());
+  for (const std::int32_t chunk : {0, 1}) {
+    reduction.receive(ChunkMessage{{}, {}, chunk, Cover::of_step(Step(3), 2), {4.0}, 9, number(7)},
+                      outbox);
+    const auto place = std::get<PlaceJob>(reduction.next_job().value());
+    reduction.finished(PlaceResult{place.seal, place.stage, place.chunk, 9});
+  }
+  EXPECT_TRUE(reduction.complete());
+}
+
+TEST(Reduction, WhatACollectiveHasCountedWronglyIsNoResult) {
+  Reduction reduction(collective_plan(11));
+  const Cover wrong = Cover::of_step(Step(3), 3);
+  reduction.collective_is_done(wrong);
+  EXPECT_FALSE(reduction.next_job());
+  const auto refused = reduction.take_refused();
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->cover, wrong);
+}
+
+TEST(Reduction, OfACollectiveThatIsOverNoMoreIsTaken) {
+  Reduction reduction(collective_plan(11));
+  reduction.collective_is_done(Cover::of_step(Step(3), 2));
+  ASSERT_TRUE(reduction.next_job());
+  reduction.collective_is_over();
+  EXPECT_FALSE(reduction.next_job());
+}
+
 }  // namespace
 }  // namespace swarmpi

@@ -144,6 +144,7 @@ Reduction& StageReplica::begin_reduction(Step step, const StageSeal& seal,
   plan.exponents = exponents;
   plan.tokens = plan_.tokens_per_step();
   plan.attempt = seal.attempt;
+  plan.collective = seal.collective;
   plan.all = Cover::of_step(step, plan_.train_microbatches(step));
   const auto before = reductions_.find(step);
   const bool goes_on = before != reductions_.end() && before->second.attempt() == seal.attempt;
@@ -220,6 +221,26 @@ template std::optional<ReductionAnswer> StageReplica::finished(const ShareResult
 template std::optional<ReductionAnswer> StageReplica::finished(const ReduceResult&, Outbox&);
 template std::optional<ReductionAnswer> StageReplica::finished(const PlaceResult&, Outbox&);
 template std::optional<ReductionAnswer> StageReplica::finished(const GatherResult&, Outbox&);
+
+// There is one `out`: the sums of a step are entered when those before have been taken from it.
+void StageReplica::mind_collective(CollectiveWay* way, Outbox& outbox) {
+  for (auto& [step, reduction] : reductions_) {
+    if (!reduction.by_collective() || reduction.closed() || reduction.complete()) continue;
+    const ViewNumber& view = *reduction.plan().collective;
+    if (way == nullptr || !way->lives(view)) reduction.collective_is_over();
+    const bool is_next = step == applied_.next() && ready();
+    if (way != nullptr) {
+      way->consider({view, step, reduction.seal(), reduction.attempt()}, is_next, outbox);
+    }
+  }
+}
+
+std::optional<ReductionAnswer> StageReplica::collective_is_done(const CollectiveDone& done) {
+  Reduction* reduction = find_reduction(done.seal);
+  if (reduction == nullptr || !reduction->by_collective()) return std::nullopt;
+  reduction->collective_is_done(done.cover);
+  return reduction->take_refused();
+}
 
 std::optional<ReductionAnswer> StageReplica::answer_of(Reduction& reduction) {
   if (const auto miscounted = reduction.take_refused()) return miscounted;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "protocol/messages/outbox.hpp"
+#include "protocol/reduction/collective_way.hpp"
 #include "protocol/reduction/reduction.hpp"
 #include "protocol/reduction/weight_gather.hpp"
 #include "protocol/replica/learning.hpp"
@@ -95,6 +96,11 @@ class StageReplica {
   /// An acknowledgement, if the whole reduced gradient is here now.
   template <class Result>
   std::optional<ReductionAnswer> finished(const Result& result, Outbox& outbox);
+  /// Sees to the reductions that are open by a collective: `way`, of the present view, is told what
+  /// may be entered; of one of another view, or one that is over, no more is taken. It may be null.
+  void mind_collective(CollectiveWay* way, Outbox& outbox);
+  /// The sums are here. REQUIRES: the result counts.
+  std::optional<ReductionAnswer> collective_is_done(const CollectiveDone& done);
   /// Whether any reduction is open and not complete, or weights are gathered.
   bool reducing() const;
 

@@ -49,7 +49,8 @@ void OpenStep::forget(PeerId peer, std::optional<StageId> stage) {
 
 // ---- Seal and reduction
 
-std::optional<StepSeal> OpenStep::seal(const View& view, SealId& next, double now_s) {
+std::optional<StepSeal> OpenStep::seal(const View& view, SealId& next, double now_s,
+                                       const CollectiveBallot& collectives) {
   if (!facts_) {
     if (!ledger_.complete()) return std::nullopt;
     facts_ = ledger_.facts();
@@ -67,6 +68,9 @@ std::optional<StepSeal> OpenStep::seal(const View& view, SealId& next, double no
     sealed.reduced_at_s.reset();
     std::vector<ChunkFact> finished = chunk_facts(sealed);
     for (const ChunkFact& fact : finished) sealed.finished_chunk_senders.insert(fact.from);
+    // Whatever went wrong under an earlier seal: what follows it goes point to point.
+    const bool is_first = sealed.attempt == 0 && sealed.chunk_replicas == 0;
+    sealed.by_collective = is_first && !skipped() && collectives.all_ready(stage, sealed.replicas);
     if (sealed.chunk_replicas == 0) {
       // What a lone replica sends to learners is cut as well: no message is as large as a stage.
       const std::int64_t least = sealed.learners.empty() ? 1 : 2;
@@ -74,7 +78,8 @@ std::optional<StepSeal> OpenStep::seal(const View& view, SealId& next, double no
     }
     const std::int64_t chunks = finished.empty() ? 0 : chunk_count(stage, sealed.chunk_replicas);
     seal.add({stage, *sealed.seal, sealed.replicas, sealed.learners, ledger_.shares(stage),
-              sealed.chunk_replicas, chunks, std::move(finished), sealed.attempt});
+              sealed.chunk_replicas, chunks, std::move(finished), sealed.attempt,
+              sealed.by_collective ? std::optional(view.number) : std::nullopt});
   }
   if (seal.empty()) return std::nullopt;
   return seal;
@@ -146,7 +151,9 @@ std::optional<OpenStep::Doubt> OpenStep::disagreement() const {
 
 bool OpenStep::reduce_again(StageId stage) {
   const std::int64_t attempt = stages_.at(stage).attempt + 1;
-  if (attempt > 1) return false;
+  // A collective that has come to nothing says nothing of the sums.
+  const std::int64_t most = plan_.swarm.has_collectives() ? 2 : 1;
+  if (attempt > most) return false;
   begin_attempt(stage, attempt);
   ledger_.set_settled(stage, skipped());
   return true;
@@ -214,7 +221,9 @@ std::vector<StageId> OpenStep::void_broken_seals(const View& view, const Tables&
     const bool reduced =
         sealed.chunk_replicas > 0 && finished == chunk_count(stage, sealed.chunk_replicas);
     ledger_.set_settled(stage, skipped() || reduced);
-    if (sealed.seal && seal_is_valid(view, stage, sealed)) continue;
+    // A collective ends with its view.
+    const bool stands = !sealed.by_collective && seal_is_valid(view, stage, sealed);
+    if (sealed.seal && stands) continue;
     sealed.seal.reset();
     if (ledger_.covered(stage)) continue;
     reopened.push_back(stage);

@@ -11,6 +11,7 @@
 
 #include "protocol/membership/view.hpp"
 #include "protocol/messages/messages.hpp"
+#include "protocol/reduction/collective_way.hpp"
 #include "protocol/repair/table_round.hpp"
 #include "protocol/run_plan.hpp"
 #include "protocol/step/ledger.hpp"
@@ -47,7 +48,9 @@ class OpenStep {
   // ---- Seal and reduction
   /// Seals the stages that have no seal, lack no contribution and are not reduced, once all
   /// microbatches are finished; `next` numbers the seals. Nothing if there is no such stage.
-  std::optional<StepSeal> seal(const View& view, SealId& next, double now_s);
+  /// `collectives`: what was heard of those of this view.
+  std::optional<StepSeal> seal(const View& view, SealId& next, double now_s,
+                               const CollectiveBallot& collectives = {});
   /// Whether the stage stands sealed so.
   bool stands(StageId stage, const SealId& seal) const { return stages_.at(stage).seal == seal; }
   /// Whether all replicas of the stage hold its whole reduced gradient, and so do the learners that
@@ -99,6 +102,7 @@ class OpenStep {
     std::optional<SealId> seal;  // none: to be sealed (again)
     std::vector<PeerId> replicas;
     std::vector<PeerId> learners;
+    bool by_collective = false;
     std::set<PeerId> finished_chunk_senders;  // peers that the seal tells to send finished chunks
     std::int64_t chunk_replicas = 0;          // replicas that its chunks are cut for
     std::int64_t attempt = 0;                 // reductions before this one that are not trusted

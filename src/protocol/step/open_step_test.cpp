@@ -261,5 +261,60 @@ TEST(CommitRecord, OfAStepWithAFlagIsASkip) {
   EXPECT_EQ(record.skips_in_a_row, 3);
 }
 
+// All replicas of stage 0 have made the collective of the view of the scene.
+struct CollectiveScene : Scene {
+  CollectiveScene() {
+    view.number = {Term(3), 4};
+    ballot.begin(view.number);
+    for (const std::int32_t peer : {0, 1}) {
+      ballot.enter({view.number, StageId(0), CollectiveNews::ready, {}, {}, ""}, PeerId(peer));
+    }
+    completes();
+  }
+  std::optional<ViewNumber> way_of_stage_0() {
+    const auto seal = open.seal(view, next, 1, ballot);
+    return seal ? seal->message_for(PeerId(1)).stages.at(0).collective : std::nullopt;
+  }
+  CollectiveBallot ballot;
+};
+
+TEST(OpenStep, IsSealedForACollectiveWhereAllReplicasHaveMadeOne) {
+  CollectiveScene scene;
+  const auto seal = scene.open.seal(scene.view, scene.next, 1, scene.ballot);
+  ASSERT_TRUE(seal);
+  EXPECT_EQ(seal->stages()[0].collective, scene.view.number);
+  EXPECT_FALSE(seal->stages()[1].collective) << "its replica is alone";
+  EXPECT_EQ(seal->message_for(PeerId(3)).stages.at(0).collective, scene.view.number)
+      << "a learner hears of it, though it gets its chunks as ever";
+}
+
+TEST(OpenStep, WhatFollowsACollectiveThatCameToNothingGoesPointToPoint) {
+  CollectiveScene scene;
+  ASSERT_TRUE(scene.way_of_stage_0());
+  ASSERT_TRUE(scene.open.reduce_again(StageId(0)));
+  EXPECT_FALSE(scene.way_of_stage_0());
+  ASSERT_TRUE(scene.open.seal(scene.view, scene.next, 1, scene.ballot) == std::nullopt);
+}
+
+TEST(OpenStep, AnotherViewVoidsWhatIsSealedForACollective) {
+  CollectiveScene scene;
+  ASSERT_TRUE(scene.way_of_stage_0());
+  const SealId first{Incarnation(1), Term(3), 1};
+  ASSERT_TRUE(scene.open.stands(StageId(0), first));
+  EXPECT_TRUE(scene.open.void_broken_seals(scene.view, {}).empty()) << "all sums are there";
+  EXPECT_FALSE(scene.open.stands(StageId(0), first));
+  EXPECT_TRUE(scene.open.stands(StageId(1), {Incarnation(1), Term(3), 2}));
+  EXPECT_FALSE(scene.way_of_stage_0()) << "though all should be ready again";
+}
+
+TEST(OpenStep, ACollectiveThatCameToNothingSaysNothingOfTheSums) {
+  CollectiveScene scene;
+  scene.plan.swarm.collectives = Collectives::nccl;
+  ASSERT_TRUE(scene.way_of_stage_0());
+  EXPECT_TRUE(scene.open.reduce_again(StageId(0)));
+  EXPECT_TRUE(scene.open.reduce_again(StageId(0))) << "damaged on its way";
+  EXPECT_FALSE(scene.open.reduce_again(StageId(0)));
+}
+
 }  // namespace
 }  // namespace swarmpi

@@ -104,11 +104,13 @@ void OpenSteps::forget(PeerId peer, std::optional<StageId> stage) {
 
 // ---- Seal
 
-std::vector<StepSeal> OpenSteps::seal(const View& view, double now_s) {
+std::vector<StepSeal> OpenSteps::seal(const View& view, double now_s,
+                                      const CollectiveBallot& collectives) {
   std::vector<StepSeal> seals;
   for (auto& [step, open] : open_) {
     if (plan_->train_microbatches(step) == 0) continue;
-    if (auto seal = open.seal(view, next_seal_, now_s)) seals.push_back(std::move(*seal));
+    auto seal = open.seal(view, next_seal_, now_s, collectives);
+    if (seal) seals.push_back(std::move(*seal));
   }
   return seals;
 }

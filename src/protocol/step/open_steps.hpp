@@ -77,7 +77,8 @@ class OpenSteps {
   // ---- Seal
   /// Seals the stages of the steps whose microbatches are all finished: all but those that have a
   /// seal, lack a contribution, or are reduced. What to tell who serves or learns.
-  std::vector<StepSeal> seal(const View& view, double now_s);
+  std::vector<StepSeal> seal(const View& view, double now_s,
+                             const CollectiveBallot& collectives = {});
   /// The learners for which alone a commit has waited for too long.
   std::vector<OpenStep::LateLearner> late_learners(const View& view, double now_s,
                                                    double least_patience_s);

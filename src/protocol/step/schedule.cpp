@@ -12,7 +12,7 @@ constexpr double kPi = 3.14159265358979323846;
 /// How far the decay has come: the share of the updates after the warm-up that are done before this
 /// one. 0 at the first of them, 1 after the last: an update at min_lr = 0 would learn nothing.
 double decay_progress(const TrainConfig& train, std::int64_t update) {
-  const std::int64_t length = train.steps - train.warmup_steps;
+  const std::int64_t length = train.scheduled_steps() - train.warmup_steps;
   if (length <= 0) return 1;
   const std::int64_t done = update - 1 - train.warmup_steps;
   return std::clamp(static_cast<double>(done) / static_cast<double>(length), 0.0, 1.0);

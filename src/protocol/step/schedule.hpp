@@ -9,8 +9,8 @@
 namespace swarmpi {
 
 /// Learning rate of the `update`-th applied update (1, 2, ...): linear warm-up over warmup_steps,
-/// then cosine or linear decay from lr, at the first update after it, to min_lr, which would be
-/// reached one update after train.steps, or constant.
+/// then cosine or linear decay from lr, at the first update after it, to min_lr, which is reached
+/// one update after train.scheduled_steps(), or constant.
 float learning_rate(const TrainConfig& train, std::int64_t update);
 
 /// 1 - beta^update: bias correction of AdamW's moments (Kingma and Ba, 2015); 1 for beta <= 0. Of

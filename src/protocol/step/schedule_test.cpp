@@ -36,6 +36,17 @@ TEST(Schedule, IsAtTheLeastRateOneUpdateAfterTheLastAndStaysThere) {
   EXPECT_EQ(learning_rate(deck(Schedule::constant), 500), 1e-3f);
 }
 
+TEST(Schedule, ARunThatNamesItsLengthHasTheSameRatesHoweverFarItGoes) {
+  for (const Schedule schedule : {Schedule::cosine, Schedule::linear, Schedule::constant}) {
+    TrainConfig further = deck(schedule);
+    further.schedule_steps = further.steps;
+    further.steps = 1000;
+    for (std::int64_t update = 1; update <= 300; ++update) {
+      EXPECT_EQ(learning_rate(further, update), learning_rate(deck(schedule), update));
+    }
+  }
+}
+
 TEST(Schedule, EveryUpdateLearnsThoughTheLeastRateIsZero) {
   for (const Schedule schedule : {Schedule::cosine, Schedule::linear, Schedule::constant}) {
     for (const std::int64_t warmup : {0, 1, 9, 10}) {

@@ -34,6 +34,7 @@ StageSeal StepSeal::part_of(PeerId peer, std::size_t index) const {
   part.learners = sealed.learners;
   part.chunk_replicas = sealed.chunk_replicas;
   part.attempt = sealed.attempt;
+  part.collective = sealed.collective;
   const auto share = std::lower_bound(
       sealed.shares.begin(), sealed.shares.end(), peer,
       [](const SealShare& of_peer, PeerId wanted) { return of_peer.peer < wanted; });

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -29,6 +30,8 @@ struct SealedStage {
   std::int64_t chunks = 0;          // how many these are
   std::vector<ChunkFact> finished;  // by chunk
   std::int64_t attempt = 0;         // reductions before this one that are not trusted
+  /// The replicas add up by the collective of this view; nothing: point to point.
+  std::optional<ViewNumber> collective = {};
 };
 
 /// The stages of a step that are sealed, or sealed anew, in one view.
