@@ -17,6 +17,7 @@
 #include "data/dataset.hpp"
 #include "model/boundary.hpp"
 #include "model/cost.hpp"
+#include "model/initial_weights.hpp"
 #include "model/make_backend.hpp"
 #include "model/tensors.hpp"
 #include "protocol/membership/initial_membership.hpp"

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "core/text.hpp"
+#include "core/hash.hpp"
 #include "io/hdf5/input.hpp"
 #include "io/hdf5/output.hpp"
 #include "kernels/state_hash.hpp"

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "io/files.hpp"
 #include "io/test_support.hpp"
 
 namespace swarmpi {

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "core/text.hpp"
+#include "core/hash.hpp"
 
 namespace swarmpi {
 

@@ -2,8 +2,6 @@
 // For tests: trains all stages of a model in one place, without peers and messages. The tokens are
 // an arithmetic text that a model can learn: each follows from the one before.
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -14,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/check.hpp"
 #include "core/random.hpp"
 #include "kernels/fixed_point.hpp"
 #include "kernels/reference/guarded_backend.hpp"
@@ -119,7 +118,7 @@ class LocalTrainer {
     gradients_.bytes = as_size(bytes.gradients);
     for (StageSpec& spec : partition_model(config_)) {
       models_.push_back(std::make_unique<StageModel>(config_, std::move(spec), backend, slots));
-      EXPECT_TRUE(models_.back()->initialize().ok());
+      SWARMPI_CHECK(models_.back()->initialize().ok(), "the deck names no file of weights");
     }
     const std::size_t tensors = model_tensors(config_).size();
     exponents_.assign(as_size(config.train.steps + 3), Exponents(tensors, kernels::kNoExponent));
