@@ -1,10 +1,11 @@
 #include "commands/evaluate.hpp"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "commands/small_checkpoint_test.hpp"
