@@ -168,6 +168,11 @@ REASONS = [
         r"a module is missing: No module named '(?:h5py|matplotlib|numpy)[\w.]*'|there is no h5py",
         lambda _, build: True,  # the set-up's virtual environment has them
     ),
+    # Only scripts for other people's files need these.
+    (
+        r"a module is missing: No module named '(?P<module>tokenizers|h5netcdf|xarray|pandas)'",
+        lambda match, build: imports(match["module"]),
+    ),
     (
         r"a sanitizer takes memory of its own",
         lambda _, build: "-fsanitize" not in cached(build, "CMAKE_CXX_FLAGS"),
