@@ -40,7 +40,9 @@ class Terminal:
             data = os.read(self.master, 1 << 16)
         except OSError:  # nobody has it open any more
             return False
-        self.pieces.append((time.monotonic(), data.decode(errors="replace")))
+        # A terminal shows nothing for a zero, which mpirun writes now and then.
+        text = data.replace(b"\0", b"").decode(errors="replace")
+        self.pieces.append((time.monotonic(), text))
         return True
 
     def read_until(self, condition, timeout_s):

@@ -7,6 +7,7 @@ import subprocess
 import unittest
 
 from harness import program
+from harness.processes import children
 from harness.program import BINARY
 from harness.swarm import MPIRUN, launch_environment, reports_deaths
 from harness.terminal import Terminal
@@ -15,7 +16,7 @@ from harness.test_case import SwarmpiTest
 PROGRESS = re.compile(r"step (\d+)/(\d+)  .*(loss|bits/byte)")
 EVENT = re.compile(r" *\d+\.\d\d s  .*\b(kill|repair|join|spawn|leader|checkpoint)\b")
 STEERING = re.compile(r"[\x00-\x08\x0b-\x1f]")  # all but tabs and newlines
-SHOWN_WITHIN_S = 6  # of each other: lines that are 2 s apart, on a busy machine
+SHOWN_WITHIN_S = 10  # of each other: lines that are 2 s apart, on a busy machine
 
 
 class Shown(SwarmpiTest):
@@ -44,6 +45,11 @@ class Shown(SwarmpiTest):
         found = [(when, PROGRESS.match(line)) for when, line in terminal.lines()]
         return [(when, int(match[1])) for when, match in found if match]
 
+    def read_progress(self, terminal, lines):
+        """Waits until so many lines have shown progress."""
+        shown = terminal.read_until(lambda: len(self.steps_shown(terminal)) >= lines, 60)
+        self.assertTrue(shown, terminal.text)
+
     def assert_progress(self, shown, since):
         """Steps that rise, and never a long time without one."""
         self.assertGreater(len(shown), 2, shown)
@@ -53,8 +59,13 @@ class Shown(SwarmpiTest):
             self.assertLess(when - before, SHOWN_WITHIN_S, f"nothing was shown before step {step}")
 
     def assert_whole_lines(self, lines, columns):
-        """Each fits, steers nothing, and shows either progress or an event."""
+        """Each fits, steers nothing, and shows either progress or an event.
+
+        Messages on stderr may be longer: each is one line.
+        """
         for line in lines:
+            if line.startswith("swarmpi: "):
+                continue
             self.assertLessEqual(len(line), columns, line)
             self.assertIsNone(STEERING.search(line), repr(line))
             things = len(re.findall(r"step \d+/\d+", line)) + len(re.findall(r"\d\.\d\d s  ", line))
@@ -69,21 +80,27 @@ class UnderMpirun(Shown):
         super().setUp()
         self.add_to_deck(program.slow_devices(4e-3, peers=8))
 
-    def settings(self, seconds):
-        """Of a run that takes about so long on any machine: its devices are emulated."""
-        steps = int(seconds * 25)
-        return (f"train.steps={steps}", "compute.fidelity=emulated", "swarm.stages=2")
+    def settings(self, steps):
+        """Of a run whose steps take some 25 ms: its devices are emulated."""
+        emulated = ("compute.fidelity=emulated", "swarm.stages=2")
+        return (f"train.steps={steps}", "output.validate_every=0", *emulated)
 
-    def watch(self, columns, *settings):
-        """Kills a rank once there is progress, unless none may be lost; returns what was shown."""
+    def watch(self, columns, kinds, *settings):
+        """Kills a rank once there is progress, unless none may be lost.
+
+        Stops the run when there was more, and events of these kinds; returns the lines.
+        """
         terminal = self.open_terminal(columns)
-        swarm, run = self.show_swarm(terminal, "swarm", *self.settings(10), *settings)
-        first = terminal.read_until(lambda: self.steps_shown(terminal), 60)
-        self.assertTrue(first, terminal.text)
+        swarm, _ = self.show_swarm(terminal, "swarm", *self.settings(100000), *settings)
+        self.read_progress(terminal, 1)
         if reports_deaths():
             os.kill(swarm.ranks()[self.ranks - 1], signal.SIGKILL)
+        self.read_progress(terminal, 5)
+        terminal.read_until(lambda: self.kinds_shown(terminal) >= kinds, 30)
+        self.assertGreaterEqual(self.kinds_shown(terminal), kinds, terminal.text)
+        os.kill(children(swarm)[0], signal.SIGUSR1)
         self.read_to_end(terminal, swarm)
-        self.assert_complete(run, terminal.text)
+        self.assertIn("stopped; go on with --resume", terminal.text)
         lines = [line for _, line in terminal.lines()]
         self.assert_whole_lines(lines, columns)
         shown = self.steps_shown(terminal)
@@ -91,45 +108,40 @@ class UnderMpirun(Shown):
         self.assertTrue(terminal.text.endswith("\n"), repr(terminal.text[-80:]))
         return lines
 
-    def assert_said(self, lines, kind):
-        said = [line for line in lines if (found := EVENT.match(line)) and found[1] == kind]
-        self.assertTrue(said, f"no {kind}: {lines}")
+    def kinds_shown(self, terminal):
+        """The kinds of events that have lines of their own."""
+        return {found[1] for _, line in terminal.lines() if (found := EVENT.match(line))}
 
     def test_80_columns(self):
-        lines = self.watch(80)
-        if reports_deaths():
-            self.assert_said(lines, "kill")
-            self.assert_said(lines, "repair")
+        lines = self.watch(80, {"kill", "repair"} if reports_deaths() else set())
         longest = max(len(line) for line in lines if PROGRESS.match(line))
         self.assertGreater(longest, 60, "much was left out")
 
     @unittest.skipUnless(reports_deaths(), "MPI does not report lost ranks")
     def test_200_columns_with_a_new_process(self):
-        lines = self.watch(200, "swarm.spawn=true")
-        for kind in ("kill", "spawn", "join"):
-            self.assert_said(lines, kind)
+        lines = self.watch(200, {"kill", "spawn", "join"}, "swarm.spawn=true")
         self.assertTrue(any("loss" in line and "bits/byte" in line for line in lines), lines)
 
     def test_ctrl_c_leaves_the_prompt_on_a_line_of_its_own(self):
         terminal = self.open_terminal(80)
-        swarm, _ = self.show_swarm(terminal, "stopped", *self.settings(60))
-        self.assertTrue(terminal.read_until(lambda: self.steps_shown(terminal), 60), terminal.text)
+        swarm, _ = self.show_swarm(terminal, "stopped", *self.settings(100000))
+        self.read_progress(terminal, 1)
         os.write(terminal.master, b"\x03")
         self.read_to_end(terminal, swarm)
         self.assertTrue(terminal.text.endswith("\n"), repr(terminal.text[-80:]))
 
     def test_a_pipe_gets_whole_lines_more_rarely(self):
-        arguments, run = self.training("piped", *self.settings(4), quiet=False)
+        arguments, run = self.training("piped", *self.settings(40), quiet=False)
         status, out, err = self.start_swarm(self.ranks, *arguments).result()
         self.assertEqual(status, 0, err)
         self.assert_complete(run, out)
         self.assert_whole_lines(out.splitlines(), 200)
         shown = [line for line in out.splitlines() if PROGRESS.match(line)]
-        self.assertIn(len(shown), (2, 3), "the first, the last, perhaps one between")
+        self.assertLess(len(shown), 8, "the first, the last, perhaps some between")
         self.assertTrue(out.endswith("\n"))
 
     def test_a_log_file_is_a_pipe(self):
-        arguments, run = self.training("logged", *self.settings(4), quiet=False)
+        arguments, run = self.training("logged", *self.settings(40), quiet=False)
         with open(self.path("log"), "w", encoding="utf-8") as log:
             swarm = self.start_swarm(self.ranks, *arguments, stdout=log, stderr=log)
             swarm.result()
@@ -137,7 +149,7 @@ class UnderMpirun(Shown):
         with open(self.path("log"), encoding="utf-8", newline="") as log:
             said = log.read()
         self.assert_whole_lines(said.replace("\r\n", "\n").splitlines(), 200)
-        self.assertIn(len(re.findall("^step ", said, re.MULTILINE)), (2, 3), said)
+        self.assertLess(len(re.findall("^step ", said, re.MULTILINE)), 8, said)
 
 
 class Alone(Shown):
@@ -175,8 +187,9 @@ class Alone(Shown):
 
 class Divergence(SwarmpiTest):
     def test_is_one_line_with_advice(self):
-        arguments, _ = self.training("run", "train.lr=1e6", "train.clip=0", "train.warmup_steps=0",
-                                     quiet=False)
+        arguments, _ = self.training(
+            "run", "train.lr=1e6", "train.clip=0", "train.warmup_steps=0", quiet=False
+        )
         status, out, err = self.run_program(*arguments)
         self.assertEqual(status, 1, out + err)
         skips = [line for line in out.splitlines() if "overflowing gradients" in line]

@@ -11,6 +11,7 @@
 #include "commands/bench/bench.hpp"
 #include "commands/check.hpp"
 #include "commands/sample.hpp"
+#include "commands/sweep/sweep.hpp"
 #include "commands/torture.hpp"
 #include "commands/train/train.hpp"
 #include "core/choices.hpp"
@@ -31,7 +32,7 @@ struct CompareCommand {
 };
 
 struct InfoCommand {
-  std::string run;  ///< "": this build and machine
+  std::vector<std::string> runs;  ///< none: this build and machine
 };
 
 enum class Benchmark : std::uint8_t { kernels, model, wiring, reduce, codecs, stage };
@@ -52,7 +53,7 @@ struct TraceOptions {
 
 using Command =
     std::variant<TrainOptions, CheckOptions, PrepareOptions, CompareCommand, SampleOptions,
-                 InfoCommand, BenchCommand, TortureOptions, TraceOptions>;
+                 InfoCommand, BenchCommand, TortureOptions, TraceOptions, SweepOptions>;
 
 struct ParsedLine {
   std::optional<Command> command;  ///< none: print `out` or `error`, exit with `status`

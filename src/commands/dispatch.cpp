@@ -86,7 +86,7 @@ struct Runner {
                           [&] { return print_error(run_sample(options, out, error), error); });
   }
   ExitStatus operator()(const InfoCommand& command) const {
-    return in_one_process("info", [&] { return print_error(run_info(command.run, out), error); });
+    return in_one_process("info", [&] { return print_error(run_info(command.runs, out), error); });
   }
   ExitStatus operator()(const BenchCommand& command) const {
     const Benchmark first = command.what.front();
@@ -98,6 +98,9 @@ struct Runner {
   }
   ExitStatus operator()(const TraceOptions& options) const {
     return in_one_process("trace", [&] { return print_error(run_trace(options, out), error); });
+  }
+  ExitStatus operator()(const SweepOptions& options) const {
+    return in_one_process("sweep", [&] { return run_sweep(options, out, error); });
   }
 
   template <class Run>

@@ -44,6 +44,7 @@ TEST(Commands, ThoseOfOneProcessAreRefusedUnderALauncher) {
       {"sample", "s", "--prompt", "a"},
       {"trace", "t", "--peers", "2", "--hours", "1"},
       {"torture"},
+      {"sweep", "d.toml", "--vary", "train.lr=1,2"},
       {"bench", "kernels"},
   };
   for (const std::vector<std::string>& arguments : all) {
