@@ -7,12 +7,10 @@ from contextlib import contextmanager
 import h5py
 import numpy as np
 
+from trouble import Trouble
+
 NEWEST_MANIFEST, NEWEST_STAGE = 3, 2  # the versions of the formats that are known here
 WHAT_TO_NAME = "name a checkpoint such as checkpoints/step-100, or the folder of them"
-
-
-class Trouble(Exception):
-    """What a person must know about a checkpoint that cannot be used."""
 
 
 def newest(path):

@@ -8,12 +8,15 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from curves import RUN_COLORS, STYLE, draw_curve, limit_y
+from curves import RUN_COLORS, STYLE, draw_curve, leave_room_above, limit_y, time_unit
+from curves import write_headlines
 from run_names import short_names
 
 # Where a run writes decides nothing of it.
 PLACES = ("output.run", "output.checkpoint")
-MOST_LINES, LINE_CHARACTERS = 5, 130
+MOST_LINES = 8
+MOST_COLUMNS = 7  # runs that have one of their own
+LINE_CHARACTERS = 130
 
 
 def flat(table, above=""):
@@ -35,14 +38,21 @@ def deck_of(run):
 
 
 def differences(runs):
-    """Key -> its value in each run, None where the deck has none, for all keys that differ."""
+    """Key -> its value in each run, None where the deck has none, for all keys that differ.
+
+    In the order of the decks: what decides the result stands before what does not.
+    """
     decks = [deck_of(run) for run in runs]
-    keys = sorted(set().union(*decks) - set(PLACES))
+    keys = [
+        key for key in dict.fromkeys(key for deck in decks for key in deck) if key not in PLACES
+    ]
     values = {key: [deck.get(key) for deck in decks] for key in keys}
     return {key: of for key, of in values.items() if any(value != of[0] for value in of)}
 
 
 def shown(value):
+    if isinstance(value, list) and any(isinstance(entry, dict) for entry in value):
+        return f"{len(value)} rows"
     return "not set" if value is None else str(value)
 
 
@@ -68,11 +78,8 @@ def result(run):
 
 def draw_losses(axes, runs, names, times):
     """By step, or by the run's time."""
-    unit_s = 1.0
-    if times:
-        longest_s = max(float(run.rows["time_s"][-1]) for run in runs)
-        unit, unit_s = ("s", 1) if longest_s < 300 else ("min", 60)
-        unit, unit_s = ("h", 3600) if longest_s >= 3 * 3600 else (unit, unit_s)
+    longest_s = max(float(run.rows["time_s"][-1]) for run in runs)
+    unit, unit_s = time_unit(longest_s) if times else ("", 1)
     drawn = []
     for i, (run, name) in enumerate(zip(runs, names)):
         color = RUN_COLORS[i % len(RUN_COLORS)]
@@ -82,7 +89,7 @@ def draw_losses(axes, runs, names, times):
             at, loss = run.validation["step"], run.validation["loss"]
             axes.plot(at, loss, color=color, ls="", marker="o", ms=4.5, mec="white", mew=0.7)
             drawn.append(loss)
-    limit_y(axes, np.concatenate(drawn))
+    limit_y(axes, np.concatenate(drawn), *(run.rows["loss"] for run in runs))
     axes.set(ylabel="nats per token", xlabel=f"time ({unit})" if times else "step")
     axes.set_title("Training loss by time" if times else "Training loss; dots: held out")
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=not times))
@@ -102,33 +109,71 @@ def draw_speeds(axes, runs):
 def difference_lines(runs):
     """For people: each key that differs, with the value of each run."""
     differ = differences(runs)
+    lines = [f"{key}: " + " | ".join(map(shown, values)) for key, values in differ.items()]
+    return [textwrap.shorten(line, LINE_CHARACTERS, placeholder=" ...") for line in lines]
+
+
+def write_differences(axes, runs, paths):
+    """A row a key, a column a run; of many runs lines."""
+    differ = differences(runs)
+    rows = len(differ) if len(differ) <= MOST_LINES else MOST_LINES - 1
+    style = {"va": "top", "fontsize": 8.5, "transform": axes.transAxes}
+    line = 1 / lines_below(runs)
+
+    def write(column, row, text, color="#333333", weight="normal"):
+        axes.text(column, 1 - row * line, text, color=color, fontweight=weight, **style)
+
+    axes.axis("off")
     if not differ:
-        return ["the decks are equal, but for where they write"]
-    lines = []
-    for key, values in differ.items():
-        text = f"{key}: " + " | ".join(map(shown, values))
-        lines.append(textwrap.shorten(text, LINE_CHARACTERS, placeholder=" ..."))
-    if len(lines) > MOST_LINES:
-        lines[MOST_LINES - 1 :] = [f"and {len(lines) - MOST_LINES + 1} other keys"]
-    return lines
+        write(0, 0, "Their decks are equal, but for where they write.")
+        return
+    write(0, 0, "What differs in their decks", weight="bold")
+    if len(runs) > MOST_COLUMNS:
+        for row, text in enumerate(difference_lines(runs)[:rows], 1):
+            write(0, row, text)
+    else:
+        first, width = 0.28, 0.72 / len(runs)
+        most = int(130 * width)
+        for i, name in enumerate(short_names(paths)):
+            color = RUN_COLORS[i % len(RUN_COLORS)]
+            write(first + i * width, 0, shortened(name, most), color, "bold")
+        for row, (key, values) in enumerate(list(differ.items())[:rows], 1):
+            write(0, row, key)
+            for i, value in enumerate(values):
+                write(first + i * width, row, shortened(shown(value), most))
+    if rows < len(differ):
+        write(0, rows + 1, f"and {len(differ) - rows} other keys: `swarmpi compare` names them all")
+
+
+def shortened(text, most):
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def lines_below(runs):
+    return 1 + min(len(differences(runs)), MOST_LINES)
+
+
+def title_of(runs):
+    keys = list(differences(runs))
+    return f"{len(runs)} runs" + (
+        f" that differ in {' and '.join(keys)}" if 0 < len(keys) < 3 else ""
+    )
 
 
 def draw_comparison(runs, paths, title):
     names = labels(runs, paths)
-    lines = difference_lines(runs)
-    height = 6.6 + 0.17 * len(lines)
+    below = 0.25 + 0.19 * lines_below(runs)
     with plt.rc_context(STYLE):
-        figure = plt.figure(figsize=(9.0, height), constrained_layout=True)
-        rows = (1.6, 1, 0.03 + 0.07 * len(lines))
-        grid = figure.add_gridspec(3, 3, height_ratios=rows)
+        figure = plt.figure(figsize=(9.0, 6.4 + below), layout="constrained")
+        above = write_headlines(figure, title or title_of(runs))
+        leave_room_above(figure, above)
+        grid = figure.add_gridspec(3, 3, height_ratios=(1.6, 1, below / 2.2))
         by_step = figure.add_subplot(grid[0, :])
         draw_losses(by_step, runs, names, times=False)
-        by_step.legend(loc="upper right")
+        many = len(runs) > 6
+        legend = {"ncols": 2, "fontsize": 7} if many else {}
+        by_step.legend(loc="upper right", **legend)
         draw_losses(figure.add_subplot(grid[1, :2]), runs, names, times=True)
         draw_speeds(figure.add_subplot(grid[1, 2]), runs)
-        below = figure.add_subplot(grid[2, :])
-        below.axis("off")
-        text = "What differs in their decks, in this order\n" + "\n".join(lines)
-        below.text(0, 1, text, va="top", fontsize=8.5, color="#333333", linespacing=1.4)
-        figure.suptitle(title, x=0.008, ha="left", fontsize=12, fontweight="bold")
+        write_differences(figure.add_subplot(grid[2, :]), runs, paths)
         return figure

@@ -1,10 +1,13 @@
 """What pictures of runs have in common: how they look, and how a noisy curve is drawn."""
 
+import textwrap
+
 import numpy as np
 
 BLUE, ORANGE, RED, GREY = "#0072B2", "#D55E00", "#B00020", "#8a8a8a"
 # One for each of several runs; more begin anew.
-RUN_COLORS = (BLUE, ORANGE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555")
+RUN_COLORS = (BLUE, ORANGE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555", "#882255")
+RUN_COLORS += ("#999933", "#332288")
 
 STYLE = {
     "font.size": 9,
@@ -55,11 +58,52 @@ def draw_curve(axes, x, y, color, label=None):
     return course
 
 
-def limit_y(axes, shown):
-    """Fits the axis to what matters, not to a spike of the thin curve."""
-    shown = shown[np.isfinite(shown)]
+def limit_y(axes, course, *raw):
+    """Fits the axis to the course, and downwards to all values: only spikes above are cut off."""
+    shown = course[np.isfinite(course)]
     if len(shown) == 0:
         return
     low, high = float(shown.min()), float(shown.max())
+    for values in raw:
+        low = min([low, *values[np.isfinite(values)]])
     margin = 0.06 * (high - low) or 0.05 * abs(high) or 0.5
     axes.set_ylim(low - margin, high + margin)
+
+
+def limit_rates(axes, rates):
+    """An axis from 0 on; what was made up for in a moment, after a pause, may be cut off."""
+    finite = np.asarray(rates)[np.isfinite(rates)]
+    if len(finite) > 0 and finite.max() > 0:
+        axes.set_ylim(0, 1.5 * np.percentile(finite, 95))
+
+
+def time_unit(longest_s):
+    """The unit that suits a time, and how many seconds it has."""
+    if longest_s < 300:
+        return "s", 1
+    return ("min", 60) if longest_s < 3 * 3600 else ("h", 3600)
+
+
+def write_headlines(figure, title, below=()):
+    """The title, and grey lines below it; all are broken where the picture ends.
+
+    Returns how many inches they take.
+    """
+    width, height = figure.get_size_inches()
+    titles = textwrap.wrap(title, int(8.6 * width)) or [""]
+    lines = [part for line in below for part in textwrap.wrap(line, int(13.5 * width))]
+    inches = 0.08
+    for text in titles:
+        style = {"fontsize": 12, "fontweight": "bold"}
+        figure.text(0.008, 1 - inches / height, text, va="top", **style)
+        inches += 0.21
+    for text in lines:
+        figure.text(0.008, 1 - inches / height, text, va="top", fontsize=9, color="#555555")
+        inches += 0.17
+    return inches + 0.08
+
+
+def leave_room_above(figure, inches):
+    """Has the panels begin so far below the upper edge."""
+    height = figure.get_size_inches()[1]
+    figure.get_layout_engine().set(rect=(0, 0, 1, 1 - inches / height))

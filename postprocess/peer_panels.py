@@ -1,13 +1,16 @@
-"""Panels of plot_run.py for runs with several peers: their time, their work, their traffic."""
+"""Panels of plot_run.py for runs with several peers: their time and how much of it was of use,
+their speed, their work, their traffic."""
 
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
 
+from curves import time_unit
+
 MOST_BARS = 128  # more peers are summed up by stage
 TIMES = ("compute_s", "transfer_s", "recovery_s", "waiting_s")  # all of a peer's time
 STORED_TIMES = ("compute_s", "communication_s", "recovery_s", "idle_s")
-COLUMNS = ("peer", "stage", *STORED_TIMES, "bytes_sent", "bytes_received")
+COLUMNS = ("peer", "stage", *STORED_TIMES, "repeated", "bytes_sent", "bytes_received")
 TIME_COLORS = ("#0072B2", "#E69F00", "#B00020", "#dcdcdc")
 # For few stages; many are shades.
 STAGE_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -20,7 +23,11 @@ class Peers:
 
     def __init__(self, table):
         self.table = {name: table[name][:] for name in COLUMNS}
-        for name in ("microbatches", "transfer_s"):  # files of earlier versions lack them
+        for name in (
+            "microbatches",
+            "transfer_s",
+            "useful_s",
+        ):  # of earlier versions some lack them
             there = name in table
             self.table[name] = table[name][:] if there else np.zeros(len(self.table["peer"]))
         if any(len(values) != len(self.table["peer"]) for values in self.table.values()):
@@ -28,6 +35,8 @@ class Peers:
         waited_s = self.table["idle_s"] + self.table["communication_s"]
         self.table["waiting_s"] = waited_s - self.table["transfer_s"]
         self.table["compute_s"] = self.table["compute_s"] - self.table["recovery_s"]
+        if not self.table["useful_s"].any():
+            self.table["useful_s"] = self.table["compute_s"]
         self.peers = np.unique(self.table["peer"])
         self.stages = np.unique(self.table["stage"])
         self.by_stage = len(self.peers) > MOST_BARS
@@ -42,6 +51,27 @@ class Peers:
         place = self.place[rows]
         sums = np.bincount(place, self.table[column][rows], len(self.names))
         return sums / self.peers_of_bars() if self.by_stage else sums
+
+    def utilisation(self):
+        """Of each bar the share of its time that went into passes of training, done once."""
+        whole_s = np.sum([self.totals(column) for column in TIMES], axis=0)
+        return self.totals("useful_s") / np.maximum(whole_s, 1e-300)
+
+    def speeds(self):
+        """Of each peer its speed beside the fastest in its stages; NaN where it has done nothing."""
+        both = np.stack([self.table["peer"], self.table["stage"]])
+        (peer, stage), pair = np.unique(both, axis=1, return_inverse=True)
+        done = np.bincount(pair.reshape(-1), self.table["microbatches"] - self.table["repeated"])
+        useful_s = np.bincount(pair.reshape(-1), self.table["useful_s"])
+        known = (done > 0) & (useful_s > 0)
+        rate = np.where(known, done / np.where(known, useful_s, 1), 0)
+        fastest = np.zeros(len(self.stages))
+        np.maximum.at(fastest, np.searchsorted(self.stages, stage), rate)
+        of_fastest = rate / np.maximum(fastest[np.searchsorted(self.stages, stage)], 1e-300)
+        place, weight = np.searchsorted(self.peers, peer), np.where(known, useful_s, 0)
+        weights = np.bincount(place, weight, len(self.peers))
+        sums = np.bincount(place, weight * of_fastest, len(self.peers))
+        return np.where(weights > 0, sums / np.where(weights > 0, weights, 1), np.nan)
 
     def peers_of_bars(self):
         pairs = np.unique(np.stack([self.place, self.table["peer"]]), axis=1)
@@ -99,9 +129,7 @@ def draw_time(axes, peers):
     sums = [peers.totals(column) for column in TIMES]
     whole_s = np.sum(sums, axis=0)
     longest_s = float(whole_s.max(initial=0))
-    unit, unit_s = (
-        ("s", 1) if longest_s < 300 else ("min", 60) if longest_s < 3 * 3600 else ("h", 3600)
-    )
+    unit, unit_s = time_unit(longest_s)
     places, bottom = np.arange(len(peers.names)), np.zeros(len(peers.names))
     shown = 0
     for column, color, seconds in zip(TIMES, TIME_COLORS, sums):
@@ -153,20 +181,68 @@ def draw_microbatches(axes, peers):
         scale_above(axes, SHADES, peers.stages[0], peers.stages[-1])
 
 
+def draw_shares(axes, peers, shares, colors):
+    """Bars in percent, with numbers where there is room for them."""
+    places = np.arange(len(peers.names))
+    axes.bar(places, 100 * shares, color=colors, **bar_style(peers))
+    if len(places) <= 12:
+        for place, share in zip(places, shares):
+            if np.isfinite(share):
+                text, style = f"{100 * share:.0f}", {"fontsize": 8, "color": "#333333"}
+                axes.text(place, 100 * share, text, ha="center", va="bottom", **style)
+    axes.set_ylim(0, max(100, 100 * np.nanmax(shares, initial=0)) * 1.22)
+    axes.set_yticks(range(0, 101, 25))
+    label_bars(axes, peers)
+
+
+def draw_utilisation(axes, peers):
+    draw_shares(axes, peers, peers.utilisation(), "#0072B2")
+    axes.set(title="Utilisation (% of its time)")
+
+
+def draw_speeds(axes, peers, devices):
+    """Each peer beside the fastest of its stage; coloured by the devices that the deck names."""
+    speeds, colors = peers.speeds(), np.array(["#8a8a8a" if devices else "#0072B2"] * len(peers))
+    named = []
+    for i, (name, speed, of) in enumerate(devices):
+        color = STAGE_COLORS[i % len(STAGE_COLORS)]
+        here = np.isin(peers.peers, of)
+        colors[here] = color
+        if here.any():
+            named.append((color, f"{name}, {speed}" if speed and len(devices) < 3 else name))
+    if peers.by_stage:
+        stage = peers.table["stage"][np.unique(peers.table["peer"], return_index=True)[1]]
+        speeds = np.array([np.nanmean(speeds[stage == name]) for name in peers.names])
+        colors, named = STAGE_COLORS[0], []
+    draw_shares(axes, peers, speeds, colors)
+    axes.set(title="Speed (% of its stage's fastest)")
+    if named and len(named) <= len(STAGE_COLORS):
+        for color, name in named:
+            axes.bar(0, 0, color=color, label=name)
+        rows = 2 if len(named) in (2, 4, 5, 6) else 1
+        legend_above(axes, -(-len(named) // rows))
+        axes.set_ylim(top=100 * (1.32 if rows == 1 else 1.52))
+
+
+def byte_unit(most):
+    """The unit that suits a number of bytes, as the program's own tables have it."""
+    units = ("B", "KiB", "MiB", "GiB", "TiB")
+    power = 0 if most < 1 else min(int(np.log2(most) / 10), len(units) - 1)
+    return units[power], 1024.0**power
+
+
 def draw_traffic(axes, peers):
     """What was sent upwards from the line, what was received downwards."""
     places = np.arange(len(peers.names))
     sent, received = peers.totals("bytes_sent"), peers.totals("bytes_received")
-    axes.bar(places, sent, color=SENT, label="sent", **bar_style(peers))
-    axes.bar(places, -received, color=RECEIVED, label="received", **bar_style(peers))
-    axes.axhline(0, color="#666666", lw=0.7)
     highest, lowest = float(sent.max(initial=0)), float(received.max(initial=0))
-    axes.set_ylim(-1.05 * lowest - 1, 1.05 * highest + 0.2 * (highest + lowest) + 1)
-    units = EngFormatter(unit="B", sep=" ")
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, place: units(abs(value), place)))
-    axes.set(title="Traffic")
+    unit, unit_bytes = byte_unit(max(highest, lowest))
+    axes.bar(places, sent / unit_bytes, color=SENT, label="sent", **bar_style(peers))
+    axes.bar(places, -received / unit_bytes, color=RECEIVED, label="received", **bar_style(peers))
+    axes.axhline(0, color="#666666", lw=0.7)
+    above = 1.05 * highest + 0.2 * (highest + lowest)
+    axes.set_ylim(-(1.05 * lowest + 1) / unit_bytes, (above + 1) / unit_bytes)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{abs(value):g}"))
+    axes.set(title=f"Traffic ({unit})")
     label_bars(axes, peers)
     legend_above(axes, 2)
-
-
-PANELS = (draw_time, draw_microbatches, draw_traffic)

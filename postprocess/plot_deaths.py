@@ -14,8 +14,11 @@ import numpy as np
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
+from curves import BLUE, GREY, ORANGE, RED, STYLE, draw_curve, leave_room_above, limit_rates
+from curves import limit_y, time_unit, write_headlines
 from peer_panels import SHADES, STAGE_COLORS
-from plot_run import BLUE, GREY, ORANGE, RED, STYLE, BadFile, Run, draw_curve, limit_y, plt
+from plot_run import plt
+from run_file import BadFile, Run, title_of
 
 GREEN = "#009E73"
 # Kinds of events: marker, colour, name.
@@ -116,15 +119,13 @@ def draw_rate(axes, run, events, unit, unit_s):
     times_s, rates = run.rates()
     draw_curve(axes, np.asarray(times_s) / unit_s, np.asarray(rates), BLUE)
     mark(axes, events, unit_s)
-    finite = np.asarray(rates)[np.isfinite(rates)]
-    if len(finite) > 0 and finite.max() > 0:
-        axes.set_ylim(0, 1.25 * np.percentile(finite, 99))
+    limit_rates(axes, rates)
     axes.yaxis.set_major_formatter(EngFormatter(sep=""))
     axes.set(title="Tokens per second", xlabel=f"time ({unit})")
 
 
 def draw_losses(axes, run, undisturbed):
-    rows = run.rows
+    rows, label = run.rows, "with deaths" if len(run.death_times_s) else "this run"
     if undisturbed is not None:
         axes.plot(
             undisturbed.rows["step"],
@@ -132,9 +133,9 @@ def draw_losses(axes, run, undisturbed):
             color=ORANGE,
             lw=3.2,
             alpha=0.55,
-            label="nobody killed",
+            label="the other run" if len(undisturbed.death_times_s) else "nobody killed",
         )
-    axes.plot(rows["step"], rows["loss"], color=BLUE, lw=0.8, label="with deaths")
+    axes.plot(rows["step"], rows["loss"], color=BLUE, lw=0.8, label=label)
     limit_y(axes, rows["loss"])
     title = "Loss (nats per token)"
     if undisturbed is not None:
@@ -149,19 +150,17 @@ def draw_losses(axes, run, undisturbed):
 
 def draw(run, events, undisturbed, title):
     longest_s = float(run.rows["time_s"][-1])
-    unit, unit_s = (
-        ("s", 1) if longest_s < 300 else ("min", 60) if longest_s < 3 * 3600 else ("h", 3600)
-    )
+    unit, unit_s = time_unit(longest_s)
     with plt.rc_context(STYLE):
         figure, panels = plt.subplots(
-            3, 1, figsize=(9.0, 7.6), constrained_layout=True, height_ratios=(1, 1, 1.5)
+            3, 1, figsize=(9.0, 7.6), layout="constrained", height_ratios=(1, 1, 1.5)
         )
         draw_peers(panels[0], run, events, unit_s)
         draw_rate(panels[1], run, events, unit, unit_s)
         draw_losses(panels[2], run, undisturbed)
         for panel in panels[:2]:
             panel.set_xlim(0, longest_s / unit_s)
-        figure.suptitle(title, x=0.008, ha="left", fontsize=12, fontweight="bold")
+        leave_room_above(figure, write_headlines(figure, title))
         return figure
 
 
@@ -170,14 +169,14 @@ def main():
     parser.add_argument("run", type=Path, help="the run file, e.g. RUN.h5")
     parser.add_argument("--over", type=Path, help="that of a run that nobody disturbed")
     parser.add_argument("-o", "--output", type=Path, help="the picture (default: RUN.deaths.png)")
-    parser.add_argument("--title", help="headline (default: the file's name)")
+    parser.add_argument("--title", help="headline (default: the run's folder, method and peers)")
     parser.add_argument("--dpi", type=int, default=160)
     arguments = parser.parse_args()
     output = arguments.output or arguments.run.with_suffix(".deaths.png")
     try:
         run, events = Run(arguments.run), Events(arguments.run)
         undisturbed = Run(arguments.over) if arguments.over else None
-        figure = draw(run, events, undisturbed, arguments.title or arguments.run.name)
+        figure = draw(run, events, undisturbed, arguments.title or title_of(run, arguments.run))
         figure.savefig(output, dpi=arguments.dpi)
     except BadFile as error:
         print(f"plot_deaths.py: {error}", file=sys.stderr)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Draws run files. Of one: loss, gradient norm, learning rate and throughput; of several peers also
-their time, their microbatches and their traffic. Of several: their losses by step and by time,
-beside the keys in which their decks differ.
+their time and how much of it was of use, their speed, their microbatches and their traffic. Of
+several: their losses by step and by time, beside the keys in which their decks differ.
 
 Reads the HDF5 files alone. Exit status 0, or 2 with one line that says what is wrong.
 """
@@ -20,10 +20,12 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 
 import comparison
 import peer_panels
-from curves import BLUE, GREY, ORANGE, RED, STYLE, draw_curve, limit_y
-from run_file import BadFile, Run
+from curves import BLUE, GREY, ORANGE, RED, STYLE, draw_curve, leave_room_above, limit_rates
+from curves import limit_y, time_unit, write_headlines
+from run_file import BadFile, Run, counted, title_of
 
 LN2 = math.log(2.0)
+SLOW = 0.8  # of the fastest peer of a stage: below it a peer is named
 
 
 def draw_loss(axes, run):
@@ -45,7 +47,7 @@ def draw_loss(axes, run):
             zorder=4,
         )
         shown.append(validation["loss"])
-    limit_y(axes, np.concatenate(shown))
+    limit_y(axes, np.concatenate(shown), rows["loss"])
     skipped = rows["step"][rows["skipped"] != 0]
     if len(skipped) > 0:
         axes.plot(
@@ -102,21 +104,51 @@ def draw_learning_rate(axes, run):
 
 def draw_throughput(axes, run):
     times_s, rates = run.rates()
-    longest_s = max([float(run.rows["time_s"][-1]), *times_s[-1:]])
-    unit, unit_s = (
-        ("s", 1) if longest_s < 300 else ("min", 60) if longest_s < 3 * 3600 else ("h", 3600)
-    )
+    unit, unit_s = time_unit(max([float(run.rows["time_s"][-1]), *times_s[-1:]]))
     draw_curve(axes, np.asarray(times_s) / unit_s, np.asarray(rates), BLUE)
     for time_s in run.resume_times_s:
         axes.axvline(time_s / unit_s, color=GREY, lw=0.9, ls=(0, (4, 3)))
-    finite = np.asarray(rates)[np.isfinite(rates)]
-    if len(finite) > 0 and finite.max() > 0:
-        axes.set_ylim(0, 1.15 * np.percentile(finite, 99.5))
+    limit_rates(axes, rates)
     axes.yaxis.set_major_formatter(EngFormatter(sep=""))
-    axes.set(title="Tokens per second", xlabel=f"time ({unit})")
+    deaths = mark_deaths(axes, run, unit_s)
+    axes.set(title="Tokens per second" + deaths, xlabel=f"time ({unit})")
 
 
-def headline(run):
+def mark_deaths(axes, run, unit_s):
+    """Crosses at the bottom; returns what the title says of them."""
+    if len(run.death_times_s) == 0:
+        return ""
+    axes.plot(
+        run.death_times_s / unit_s,
+        np.full(len(run.death_times_s), 0.05),
+        color=RED,
+        ls="",
+        marker="x",
+        ms=5,
+        mew=1.4,
+        transform=axes.get_xaxis_transform(),
+        zorder=5,
+    )
+    return "   ×: deaths"
+
+
+def draw_use(axes, run):
+    """What the swarm makes of its peers' speed: docs/files.md says what is ideal."""
+    times_s, shares = run.throughput["time_s"], 100 * run.throughput["fraction_of_ideal"]
+    unit, unit_s = time_unit(float(times_s[-1]))
+    known = np.isfinite(shares)
+    draw_curve(axes, times_s[known] / unit_s, shares[known], BLUE)
+    deaths = mark_deaths(axes, run, unit_s)
+    axes.set_ylim(0, max(105, 1.05 * np.percentile(shares[known], 98)))
+    axes.set(title="Throughput (% of ideal)" + deaths, xlabel=f"time ({unit})")
+
+
+def has_use(run):
+    shares = run.throughput.get("fraction_of_ideal", np.zeros(0))
+    return bool(np.isfinite(shares).any())
+
+
+def result(run):
     """Model, length and result in one line."""
     parts = []
     layers, width = run.deck_value("model", "layers"), run.deck_value("model", "width")
@@ -128,16 +160,45 @@ def headline(run):
     table = run.validation if len(run.validation["loss"]) > 0 else run.rows
     last, name = table["loss"][-1], "held-out loss" if table is run.validation else "loss"
     parts.append(f"{name} {last / LN2:.3f} bits per byte" if run.is_bytes else f"{name} {last:.3f}")
+    if len(run.death_times_s) > 0:
+        parts.append(counted(len(run.death_times_s), "death"))
     parts.append(run.verdict if run.complete else f"{run.verdict}, not complete")
     return "   ·   ".join(parts)
 
 
+def slowest(run):
+    """The peer that is clearly slower than others of its stage, with its device; or nothing."""
+    speeds = run.peers.speeds()
+    if not np.isfinite(speeds).any() or np.nanmin(speeds) > SLOW:
+        return []
+    place = int(np.nanargmin(speeds))
+    peer = run.peers.peers[place]
+    devices = [f" (device {name})" for name, _, of in run.devices() if peer in of]
+    return [
+        f"slowest: peer {peer}{''.join(devices)}, at {100 * speeds[place]:.0f} % of the speed of "
+        "the fastest in its stage"
+    ]
+
+
+def draw_peers(figure, grid, run):
+    """Two rows of panels."""
+    peer_panels.draw_time(figure.add_subplot(grid[2, 0]), run.peers)
+    peer_panels.draw_utilisation(figure.add_subplot(grid[2, 1]), run.peers)
+    peer_panels.draw_speeds(figure.add_subplot(grid[2, 2]), run.peers, run.devices())
+    peer_panels.draw_microbatches(figure.add_subplot(grid[3, 0]), run.peers)
+    peer_panels.draw_traffic(figure.add_subplot(grid[3, 1]), run.peers)
+    if has_use(run):
+        draw_use(figure.add_subplot(grid[3, 2]), run)
+
+
 def draw_run(run, title):
     several = len(run.peers) > 1
-    height = 8.5 if several else 6.2
     with plt.rc_context(STYLE):
-        figure = plt.figure(figsize=(9.0, height), constrained_layout=True)
-        grid = figure.add_gridspec(2 + several, 3, height_ratios=(1.75, 1, 1.05)[: 2 + several])
+        figure = plt.figure(figsize=(9.0, 10.6 if several else 6.2), layout="constrained")
+        below = [result(run), *(slowest(run) if several else [])]
+        leave_room_above(figure, write_headlines(figure, title, below))
+        rows = (1.75, 1, 1.05, 1.05) if several else (1.75, 1)
+        grid = figure.add_gridspec(len(rows), 3, height_ratios=rows)
         panels = [figure.add_subplot(grid[0, :])] + [
             figure.add_subplot(grid[1, i]) for i in range(3)
         ]
@@ -153,19 +214,8 @@ def draw_run(run, title):
                 MaxNLocator(ticks, steps=(1, 2, 5, 10), integer=in_steps, min_n_ticks=1)
             )
         if several:
-            for i, draw in enumerate(peer_panels.PANELS):
-                draw(figure.add_subplot(grid[2, i]), run.peers)
-        figure.suptitle(f"{title}\n", x=0.008, ha="left", fontsize=12, fontweight="bold")
-        figure.text(
-            0.008, 1 - 0.341 / height, headline(run), ha="left", fontsize=9, color="#555555"
-        )
+            draw_peers(figure, grid, run)
         return figure
-
-
-def title_of(path):
-    """The folder of a run, where its file has the name that most have."""
-    folder = path.absolute().parent.name
-    return f"{folder}/{path.name}" if folder else path.name
 
 
 def main():
@@ -177,7 +227,7 @@ def main():
         type=Path,
         help="the picture (default: RUN.png beside RUN.h5; of several comparison.png, here)",
     )
-    parser.add_argument("--title", help="headline (default: the file, with its folder)")
+    parser.add_argument("--title", help="headline (default: the run's folder, method and peers)")
     parser.add_argument("--dpi", type=int, default=160)
     arguments = parser.parse_args()
     paths = arguments.runs
@@ -188,10 +238,9 @@ def main():
     try:
         runs = [Run(path) for path in paths]
         if several:
-            title = arguments.title or f"{len(runs)} runs"
-            figure = comparison.draw_comparison(runs, paths, title)
+            figure = comparison.draw_comparison(runs, paths, arguments.title)
         else:
-            figure = draw_run(runs[0], arguments.title or title_of(paths[0]))
+            figure = draw_run(runs[0], arguments.title or title_of(runs[0], paths[0]))
         figure.savefig(output, dpi=arguments.dpi)
     except BadFile as error:
         print(f"plot_run.py: {error}", file=sys.stderr)

@@ -10,12 +10,13 @@ from pathlib import Path
 
 try:
     import h5py
-    import matplotlib  # noqa: F401  (what plot_run.py draws with)
+    import matplotlib
     import numpy as np
 except ImportError as missing:
     print(f"not run: a module is missing: {missing}")
     sys.exit(77)
 
+matplotlib.use("Agg")
 SCRIPT = Path(__file__).with_name("plot_run.py")
 DEATHS = Path(__file__).with_name("plot_deaths.py")
 DECK = """
@@ -231,11 +232,150 @@ def test_comparison(folder):
         "train.lr: not set | 0.003 | 0.01",
         "train.seed: not set | not set | 2",
     ]
-    assert comparison.difference_lines(opened[:1] * 2)[0].startswith("the decks are equal")
+    assert not comparison.difference_lines(opened[:1] * 2)
+    assert comparison.title_of(opened[:2]) == "2 runs that differ in train.lr"
+    assert comparison.title_of(opened) == "3 runs"
     assert comparison.result(opened[0]) == f"held out {opened[0].validation['loss'][-1]:.3f}"
     assert comparison.result(opened[2]).endswith("step 120, not complete")
     ends = comparison.short_names([Path("/a/x/1.h5"), Path("/b/x/1.h5"), Path("/b/x/2.h5")])
     assert ends == ["a/x/1.h5", "b/x/1.h5", "b/x/2.h5"]
+
+
+def texts_of(figure):
+    """All that is written in a picture: titles, labels, legends, but not the numbers at axes."""
+    from matplotlib.axis import Tick
+    from matplotlib.text import Text
+
+    numbers = {text for tick in figure.findobj(Tick) for text in tick.findobj(Text)}
+    texts = set(figure.findobj(Text)) - numbers
+    return [text for text in texts if text.get_visible() and text.get_text()]
+
+
+def assert_inside(figure, what):
+    """Whether all texts are within the picture, and each legend within its panel."""
+    figure.canvas.draw()
+    whole = figure.bbox.padded(1.0)
+    for text in texts_of(figure):
+        box = text.get_window_extent()
+        inside = whole.containsx(box.x0) and whole.containsx(box.x1) and whole.containsy(box.y1)
+        assert inside and whole.containsy(box.y0), f"{what}: {text.get_text()!r} is outside"
+    for axes in figure.axes:
+        if axes.get_legend() is not None:
+            box, panel = axes.get_legend().get_window_extent(), axes.bbox.padded(8.0)
+            inside = panel.x0 <= box.x0 and box.x1 <= panel.x1 and box.y0 >= panel.y0
+            assert inside and box.y1 <= panel.y1, f"{what}: the legend of {axes.get_title()}"
+
+
+DEVICES = """
+[swarm]
+method = "gpipe"
+stages = 2
+[devices.old]
+gflops = 0.5
+[devices.new]
+gflops = 2
+[[peers]]
+peers = [1]
+device = "old"
+[[peers]]
+peers = [0, 2, 3]
+device = "new"
+"""
+
+
+def slow_run(folder, deaths=()):
+    """Four peers of two stages, of which peer 1 takes four times as long; some of them die."""
+    folder.mkdir()
+    run = folder / "RUN.h5"
+    write_run(run, 60, DECK + DEVICES, peers=4, stages=2)
+    with h5py.File(run, "a") as file:
+        file["peers/useful_s"] = np.where(file["peers/peer"][:] == 1, 0.08, 0.02)
+    if deaths:
+        write_events(run, [(1.0 + peer, "kill", peer) for peer in deaths])
+    return run
+
+
+def test_what_is_written(folder):
+    """The picture says what the run is, who is slow and who died, in its bounds."""
+    sys.path.insert(0, str(SCRIPT.parent))
+    import plot_run
+    from run_file import Run, title_of
+
+    run = slow_run(folder / "a_run", deaths=(2, 2, 3))
+    opened = Run(run)
+    title = title_of(opened, run)
+    assert title == "a_run: GPipe, 2 stages, 4 peers", title
+    assert opened.devices() == [
+        ("old", "0.5 GFLOP/s", [1]),
+        ("new", "2 GFLOP/s", [0, 2, 3]),
+    ]
+    assert np.allclose(opened.peers.speeds(), [1, 0.25, 1, 1])
+    whole_s = 61 * (0.1 + 0.01)  # of each peer
+    assert np.allclose(opened.peers.utilisation(), 61 * np.array([2, 8, 2, 2]) / 100 / whole_s)
+    figure = plot_run.draw_run(opened, title)
+    written = [text.get_text() for text in texts_of(figure)]
+    slowest = "slowest: peer 1 (device old), at 25 % of the speed of the fastest in its stage"
+    for text in (
+        title,
+        slowest,
+        "old, 0.5 GFLOP/s",
+        "Traffic (MiB)",
+        "Utilisation (% of its time)",
+    ):
+        assert text in written, text
+    assert any("2 deaths" in text for text in written)
+    assert_inside(figure, "slow")
+    assert_inside(plot_run.draw_run(opened, "a word " * 30), "a long title")
+    plain = folder / "whole.h5"
+    assert title_of(Run(plain), plain) == "whole: 1 peer"
+    assert not plot_run.slowest(Run(folder / "16_on_4.h5")), "all are about equally fast"
+    for name in ("whole", "one", "nan", "4_on_3", "200_on_8"):
+        assert_inside(plot_run.draw_run(Run(folder / f"{name}.h5"), name), name)
+
+
+def test_comparisons_are_inside(folder):
+    import comparison
+    from run_file import Run
+
+    paths = [folder / f"a_run_with_a_rather_long_name_{i}" / "RUN.h5" for i in range(9)]
+    for i, path in enumerate(paths):
+        path.parent.mkdir()
+        more = "".join(f"key_{n} = {n * i}\n" for n in range(12))
+        write_run(path, 30, DECK + more + DEVICES.replace("0.5", f"{1 + i}e-1"))
+    for count in (2, 5, 9):
+        runs = [Run(path) for path in paths[:count]]
+        assert_inside(comparison.draw_comparison(runs, paths[:count], None), f"{count} runs")
+
+
+def test_low_values_are_not_cut_off():
+    """A single low loss is within the axes, a spike need not be."""
+    import matplotlib.pyplot as plt
+    from curves import limit_y
+
+    _, axes = plt.subplots()
+    limit_y(axes, np.array([2.0, 3.0]), np.array([1.0, 9.0, np.nan]))
+    assert axes.get_ylim()[0] < 1 and axes.get_ylim()[1] < 9
+    plt.close("all")
+
+
+def test_traffic_is_in_the_units_of_the_summary():
+    import peer_panels
+
+    for most, unit in ((0, "B"), (1023, "B"), (1024, "KiB"), (5e6, "MiB"), (2.0**60, "TiB")):
+        assert peer_panels.byte_unit(most)[0] == unit, most
+
+
+def test_deaths_are_told_only_where_some_died(folder):
+    import plot_deaths
+    from run_file import Run
+
+    for name, deaths, words in (("calm", (), "this run"), ("stormy", (1,), "with deaths")):
+        run = slow_run(folder / name, deaths)
+        opened = Run(run)
+        figure = plot_deaths.draw(opened, plot_deaths.Events(run), opened, "a word " * 30)
+        written = [text.get_text() for text in texts_of(figure)]
+        assert words in written, written
+        assert ("the other run" if deaths else "nobody killed") in written
 
 
 def test_refused(folder):
@@ -269,6 +409,11 @@ def main():
         test_bars(Path(name))
         test_deaths(Path(name))
         test_comparison(Path(name))
+        test_what_is_written(Path(name))
+        test_comparisons_are_inside(Path(name))
+        test_low_values_are_not_cut_off()
+        test_traffic_is_in_the_units_of_the_summary()
+        test_deaths_are_told_only_where_some_died(Path(name))
         test_refused(Path(name))
     print("plot_run.py, plot_deaths.py: all good")
 

@@ -1,6 +1,7 @@
 """What pictures need of a run file."""
 
 import re
+import tomllib
 
 import h5py
 import numpy as np
@@ -26,13 +27,19 @@ class Run:
                 steps = {name: file["steps"][name][:] for name in STEP_COLUMNS}
                 self.validation = {name: file["validation"][name][:] for name in ("step", "loss")}
                 self.throughput = {
-                    name: file["throughput"][name][:] for name in ("time_s", "tokens_per_s")
+                    name: file["throughput"][name][:]
+                    for name in ("time_s", "tokens_per_s", "fraction_of_ideal")
+                    if name in file["throughput"]
                 }
                 self.peers = peer_panels.Peers(file["peers"])
                 kinds = file["events"]["kind"].asstr()[:]
-                resumed = kinds == "resume"
+                times_s, resumed = file["events"]["time_s"][:], kinds == "resume"
                 self.resume_steps = file["events"]["step"][:][resumed]
-                self.resume_times_s = file["events"]["time_s"][:][resumed]
+                self.resume_times_s = times_s[resumed]
+                # Two leaders may both have written down a death.
+                killed, dead = kinds == "kill", file["events"]["peer"][:]
+                _, first = np.unique(dead[killed], return_index=True)
+                self.death_times_s = np.sort(times_s[killed][first])
         except KeyError as error:
             raise BadFile(f"{path} is not a run file of SwarMPI: {error.args[0]}") from error
         except (OSError, TypeError, ValueError, AttributeError) as error:
@@ -54,6 +61,22 @@ class Run:
                 return entry[1].strip()
         return default
 
+    def devices(self):
+        """(name, its speed as a text, its peers) of each class of devices that the deck has."""
+        try:
+            deck = tomllib.loads(self.deck)
+        except tomllib.TOMLDecodeError:
+            return []
+        peers = {}
+        for row in deck.get("peers", []):
+            if name := row.get("device", ""):
+                peers.setdefault(name, []).extend(row.get("peers", []))
+        classes = deck.get("devices", {})
+        speed = {
+            name: f"{of['gflops']:g} GFLOP/s" for name, of in classes.items() if "gflops" in of
+        }
+        return [(name, speed.get(name, ""), sorted(set(of))) for name, of in peers.items()]
+
     @property
     def is_bytes(self):
         return self.deck_value("data", "format", "bytes") == "bytes" and self.deck != ""
@@ -66,3 +89,34 @@ class Run:
         spans_s = np.diff(times_s)
         forward = spans_s > 0
         return times_s[1:][forward], self.rows["tokens"][forward] / spans_s[forward]
+
+
+METHODS = {
+    "swarm": "SWARM",
+    "gpipe": "GPipe",
+    "1f1b": "1F1B",
+    "data_parallel": "data parallel",
+    "zero_offload": "ZeRO-Offload",
+}
+
+
+def counted(number, name):
+    return f"{number:,} {name}" if number == 1 else f"{number:,} {name}s"
+
+
+def name_of(path):
+    """What a run is called: its folder, where the file has the name that most have."""
+    folder = path.absolute().parent.name
+    return folder if path.stem.lower() == "run" and folder else path.stem
+
+
+def title_of(run, path):
+    """What the run is: its name, how the work was laid out, and on how many peers."""
+    parts = [counted(len(run.peers), "peer")] if len(run.peers) else []
+    method = run.deck_value("swarm", "method")
+    stages = run.deck_value("swarm", "stages")
+    if stages.isdigit():
+        parts.insert(0, counted(int(stages), "stage"))
+    if method:
+        parts.insert(0, METHODS.get(method, method))
+    return f"{name_of(path)}: {', '.join(parts)}" if parts else name_of(path)

@@ -1,14 +1,22 @@
 """Files that are there as a whole, or not at all."""
 
 import os
+from contextlib import contextmanager
+
+
+@contextmanager
+def whole_file(path):
+    """A hidden path to write to, which is renamed to `path` at the end. Raises OSError."""
+    hidden = path.with_name(f".swarmpi-part-{os.getpid()}")
+    try:
+        yield hidden
+        os.replace(hidden, path)
+    finally:
+        hidden.unlink(missing_ok=True)
 
 
 def write_whole(path, write):
     """Has `write` write a file under a hidden name, and renames it. Raises OSError."""
-    hidden = path.with_name(f".swarmpi-part-{os.getpid()}")
-    try:
+    with whole_file(path) as hidden:
         with open(hidden, "wb") as file:
             write(file)
-        os.replace(hidden, path)
-    finally:
-        hidden.unlink(missing_ok=True)

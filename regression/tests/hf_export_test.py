@@ -6,12 +6,10 @@ shows in that loss: that is tested as well.
 """
 
 import json
-import math
 import os
 import random
 import re
 import shutil
-import struct
 import subprocess
 import sys
 import types
@@ -33,6 +31,8 @@ if h5py:
     sys.path.append(str(SCRIPT.parent))
     import checkpoint
     import hf_export
+    import trouble
+    from harness import gpt2_in_numpy
 CONTEXT = 32
 LARGEST_ERROR = 1e-6  # of the loss, relative; fp32 alone makes about 1e-7 of it
 CHECKPOINT = "step-25"
@@ -47,67 +47,6 @@ SETTINGS = (
     "output.validate_every=25",
     "compute.kernels=reference",
 )
-
-
-def read_safetensors(path):
-    content = path.read_bytes()
-    (length,) = struct.unpack_from("<Q", content)
-    header = json.loads(content[8 : 8 + length])
-    assert header.pop("__metadata__") == {"format": "pt"} and length % 8 == 0
-    data, tensors, end = content[8 + length :], {}, 0
-    for name, entry in header.items():
-        first, last = entry["data_offsets"]
-        assert entry["dtype"] == "F32" and first == end, name
-        values = np.frombuffer(data[first:last], "<f4").astype(np.float64)
-        tensors[name], end = values.reshape(entry["shape"]), last
-    assert end == len(data)
-    return tensors
-
-
-def gelu(x, name):
-    if name == "gelu_new":
-        return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
-    return 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
-
-
-def gpt2_logits(config, tensors, tokens):
-    """As the model of Hugging Face with these weights computes it."""
-
-    def norm(x, name):
-        centered = x - x.mean(-1, keepdims=True)
-        deviation = np.sqrt((centered**2).mean(-1, keepdims=True) + config["layer_norm_epsilon"])
-        return centered / deviation * tensors[name + ".weight"] + tensors[name + ".bias"]
-
-    def linear(x, name):
-        return x @ tensors[name + ".weight"] + tensors[name + ".bias"]
-
-    def heads(x):
-        return x.reshape(len(tokens), config["n_head"], -1).swapaxes(0, 1)
-
-    def attention(x, name):
-        q, k, v = map(heads, np.split(linear(x, name + ".c_attn"), 3, axis=-1))
-        scores = q @ k.swapaxes(1, 2) / math.sqrt(q.shape[-1])
-        scores[:, np.triu(np.ones(scores.shape[1:], bool), 1)] = -np.inf
-        weights = np.exp(scores - scores.max(-1, keepdims=True))
-        mixed = weights / weights.sum(-1, keepdims=True) @ v
-        return linear(mixed.swapaxes(0, 1).reshape(x.shape), name + ".c_proj")
-
-    x = tensors["transformer.wte.weight"][tokens]
-    x = x + tensors["transformer.wpe.weight"][: len(tokens)]
-    for layer in range(config["n_layer"]):
-        name = f"transformer.h.{layer}"
-        x = x + attention(norm(x, name + ".ln_1"), name + ".attn")
-        inner = linear(norm(x, name + ".ln_2"), name + ".mlp.c_fc")
-        x = x + linear(gelu(inner, config["activation_function"]), name + ".mlp.c_proj")
-    head = "transformer.wte" if config["tie_word_embeddings"] else "lm_head"
-    return norm(x, "transformer.ln_f") @ tensors[head + ".weight"].T
-
-
-def loss(config, tensors, tokens):
-    logits = gpt2_logits(config, tensors, tokens[:-1])
-    largest = logits.max(-1, keepdims=True)
-    log_sums = np.log(np.exp(logits - largest).sum(-1)) + largest[:, 0]
-    return float((log_sums - logits[np.arange(len(tokens) - 1), tokens[1:]]).mean())
 
 
 def read_wrongly(config, tensors):
@@ -163,7 +102,7 @@ class Export(SwarmpiTest):
         names = sorted(path.name for path in made.iterdir())
         self.assertEqual(names, ["config.json", "model.safetensors"])
         config = json.loads((made / "config.json").read_text(encoding="utf-8"))
-        return config, read_safetensors(made / "model.safetensors")
+        return config, gpt2_in_numpy.read_safetensors(made / "model.safetensors")
 
     def refused(self, folder, *options):
         """The one line of a refusal, after which nothing is there."""
@@ -173,7 +112,7 @@ class Export(SwarmpiTest):
         return refusal
 
     def error(self, config, tensors, of_the_run):
-        return abs(loss(config, tensors, self.tokens) / of_the_run - 1)
+        return abs(gpt2_in_numpy.loss(config, tensors, self.tokens) / of_the_run - 1)
 
     def test_the_held_out_loss_is_that_of_the_run(self):
         for name, settings in (
@@ -221,7 +160,7 @@ class Export(SwarmpiTest):
             self.assertEqual(len(opened.read(name, shape)), shape[1])
             for wrong in (pieces[1:], pieces[:-1], pieces + pieces[:1], pieces[:1] * 2):
                 opened.pieces[name] = wrong
-                with self.assertRaisesRegex(checkpoint.Trouble, f"{name} once"):
+                with self.assertRaisesRegex(trouble.Trouble, f"{name} once"):
                     opened.read(name, shape)
 
     def test_the_newest_complete_one_is_taken(self):
@@ -250,7 +189,7 @@ class Export(SwarmpiTest):
     def test_a_key_of_a_later_version_is_refused(self):
         deck = {"model": {"layers": 2, "activation": "swiglu"}}
         of_later = types.SimpleNamespace(folder="step-1", deck=deck, pieces={})
-        with self.assertRaisesRegex(checkpoint.Trouble, "model.activation, which this script does"):
+        with self.assertRaisesRegex(trouble.Trouble, "model.activation, which this script does"):
             hf_export.model_of(of_later)
 
     def test_what_is_there_already_is_refused(self):
@@ -262,7 +201,8 @@ class Export(SwarmpiTest):
 
     def test_what_is_no_whole_checkpoint_is_refused(self):
         self.trained("run")
-        whole, damaged = Path(self.path("run", "RUN.checkpoints", CHECKPOINT)), Path(self.path("copy"))
+        whole = Path(self.path("run", "RUN.checkpoints", CHECKPOINT))
+        damaged = Path(self.path("copy"))
         self.assertIn("is no folder", self.refused(damaged))
         self.assertIn("is no checkpoint", self.refused(self.folder))
         manifest = damaged / "manifest"

@@ -10,6 +10,7 @@
 
 #include "commands/bench/bench.hpp"
 #include "commands/check.hpp"
+#include "commands/evaluate.hpp"
 #include "commands/sample.hpp"
 #include "commands/sweep/sweep.hpp"
 #include "commands/torture.hpp"
@@ -24,6 +25,7 @@ namespace swarmpi {
 struct PrepareOptions {
   std::string out;
   std::vector<std::string> sources;
+  bool force = false;  ///< replaces whatever stands at `out`
 };
 
 struct CompareCommand {
@@ -51,9 +53,9 @@ struct TraceOptions {
   TraceModel model;
 };
 
-using Command =
-    std::variant<TrainOptions, CheckOptions, PrepareOptions, CompareCommand, SampleOptions,
-                 InfoCommand, BenchCommand, TortureOptions, TraceOptions, SweepOptions>;
+using Command = std::variant<TrainOptions, CheckOptions, PrepareOptions, CompareCommand,
+                             SampleOptions, EvaluateOptions, InfoCommand, BenchCommand,
+                             TortureOptions, TraceOptions, SweepOptions>;
 
 struct ParsedLine {
   std::optional<Command> command;  ///< none: print `out` or `error`, exit with `status`
