@@ -87,6 +87,11 @@ class Decks(Refused):
             'peers=[{peers = [0], device = "slow"}]', says=["--set peers", "no [devices.slow]"]
         )
 
+    def test_a_quiet_dry_run_says_nothing(self):
+        arguments, _ = self.training("dry", options=["--dry-run"], quiet=True)
+        self.assertEqual(self.run_program(*arguments), (0, "", ""))
+        self.assertEqual(os.listdir(self.path("dry")), [])
+
     def test_a_dry_run_writes_nothing(self):
         os.makedirs(self.path("dry"))
         before = content(self.folder)
