@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Set-up for workstation.sh and regression/run.sh: installs what is missing, builds in build/ and
-# writes build/env.sh.
+# Set-up for workstation.sh and regression/run.sh: installs what is missing and builds in build/,
+# where CMake leaves an env.sh.
 #   jobscripts/setup.sh [TARGET]      what to build: `swarmpi` (default), or `all`: with the tests
+# Where the program is to run on other processors too, SWARMPI_ARCH names their -march (x86-64-v3).
 # Each step looks at what is there and does nothing if it is good: a second run takes seconds and
 # needs no network.
 # Exit status: 0 ready; 1 a step failed (its log is named); 2 something that only you can change.
@@ -146,6 +147,7 @@ make_python() {
 configure() {
   local options=(-DCMAKE_BUILD_TYPE=Release -DMPI_CXX_COMPILER="$mpicxx"
                  -DPython3_EXECUTABLE="$venv/bin/python3")
+  [[ -z ${SWARMPI_ARCH:-} ]] || options+=(-DSWARMPI_ARCH="$SWARMPI_ARCH")
   # What FindMPI would learn from the compiler wrapper, were it not for paths with spaces.
   [[ $mpicxx != "$venv"/* ]] || options+=(
     -DMPI_CXX_COMPILER_INCLUDE_DIRS="$venv/include" -DMPI_CXX_COMPILE_OPTIONS=-pthread
@@ -158,52 +160,6 @@ configure() {
   cmake -S "$root" -B "$build" "${options[@]}"
 }
 
-# Measured with thousands of killed ranks: ob1 only, every message eager, never han. IPv6 breaks
-# "same host".
-# Another MPI than Open MPI 5.x would refuse to start with some of them.
-mpi_settings=(
-  "OMPI_MCA_pml=ob1"
-  "OMPI_MCA_btl=self,sm,tcp"
-  "OMPI_MCA_btl_tcp_disable_family=6"
-  "OMPI_MCA_btl_tcp_eager_limit=131072"
-  "OMPI_MCA_btl_tcp_rndv_eager_limit=131072"
-  "OMPI_MCA_btl_tcp_max_send_size=131072"
-  "OMPI_MCA_coll=basic,libnbc,tuned,inter,self,ftagree"
-  "OMPI_MCA_mpi_yield_when_idle=1"
-  "OMPI_MCA_async_mpi_finalize=1"
-  "PRTE_MCA_state_base_recoverable=1"
-  "PRTE_MCA_state_base_notify_errors=1"
-)
-
-print_environment() {
-  local mpi_bin paths=$build:$venv/bin setting
-  mpi_bin=$(dirname "$mpicxx")
-  [[ $mpi_bin == "$venv/bin" ]] || paths=$build:$mpi_bin:$venv/bin
-  cat <<END
-# Made by jobscripts/setup.sh. Source it: swarmpi, mpirun, a python3 with h5py and matplotlib.
-case "\$PATH:" in
-  "$paths:"*) ;;
-  *) PATH="$paths:\$PATH"; export PATH ;;
-esac
-END
-  [[ $("$mpi_bin/mpirun" --version 2>/dev/null) == *"(Open MPI) 5."* ]] || return 0
-  echo "# For Open MPI 5.x; what is set already is kept."
-  for setting in "${mpi_settings[@]}"; do
-    echo "export ${setting%%=*}=\"\${${setting%%=*}-${setting#*=}}\""
-  done
-  cat <<'END'
-# mpirun refuses to run as root without these; in a container there is often nobody else.
-if [ "$(id -u)" = 0 ]; then
-  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-fi
-END
-}
-
-write_environment() {
-  print_environment >"$build/env.sh.new"
-  mv "$build/env.sh.new" "$build/env.sh"
-}
-
 check_folders
 exec 9>"$build/setup.lock"
 flock -n 9 || { echo "set-up: waiting for another one at work in $build"; flock 9; }
@@ -212,5 +168,4 @@ choose_mpi
 python_is_ready || phase "virtual environment" python make_python
 phase "configuring" configure configure
 phase "building $target" build cmake --build "$build" --target "$target" -j "$(nproc)"
-write_environment
 echo "set-up: ready in $SECONDS s; for a shell of your own: . $build/env.sh"

@@ -105,6 +105,8 @@ choose_launch() {
 train() {
   local arguments heard
   arguments=("$run/deck.toml" --out "$run/RUN.h5" --set "output.checkpoint=$run/checkpoints" "$@")
+  # A run that was ended before it had made a checkpoint begins anew.
+  mkdir -p "$run/checkpoints"
   ! has_run "$run" || arguments+=(--resume "$run/checkpoints")
   local pid='' sent='' next=USR1
   # The first signal asks for a checkpoint; the second means it: the program dies of a second TERM.

@@ -18,12 +18,13 @@ from pathlib import Path
 import h5py
 import numpy as np
 
+from checkpoint import hash_sum
 from gpt2 import EPSILON, OUTER, Model
 from safetensors_file import tensors_of
 from trouble import Trouble, exit_status
 from whole_file import whole_file
 
-FORMAT, FORMAT_VERSION = "swarmpi-weights", 1
+FORMAT = "swarmpi weights 1"
 TABLE, HEAD = OUTER["embedding.tokens"], OUTER["head.weight"]
 # Masks of attention, which old files have beside the weights.
 BUFFERS = re.compile(r"transformer\.h\.\d+\.attn\.(bias|masked_bias)")
@@ -192,13 +193,18 @@ def write(path, weights):
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     with whole_file(path) as hidden, h5py.File(hidden, "w") as file:
         file.attrs["format"] = FORMAT
-        file.attrs["format_version"] = FORMAT_VERSION
         file.attrs["source"] = f"gpt2 of Hugging Face, SHA-256 {digest}"
         group = file.create_group("weights")
         for key, size in weights.sizes().items():
             group.attrs[key] = size
+        place, names, hashes = 0, [], []
         for name, values in weights:
             group.create_dataset(name, data=values, dtype="<f4")
+            names.append(name)
+            hashes.append(hash_sum(place, values.ravel()) % 2**64)
+            place += values.size
+        file.create_dataset("tensors/name", data=names, dtype=h5py.string_dtype())
+        file.create_dataset("tensors/hash", data=np.array(hashes, "<u8"))
 
 
 def deck_section(weights, path):

@@ -96,6 +96,12 @@ def reports_deaths(build):
     return "reports a lost rank" in done.stdout
 
 
+def brings_ucx(build):
+    """Whether UCX's library is among those of the MPI that was built with."""
+    prefix = Path(cached(build, "MPI_CXX_COMPILER")).parent.parent
+    return any(prefix.glob("lib*/**/libucp.so*")) if prefix != Path("/usr") else False
+
+
 def has_gpu():
     return Path("/dev/nvidia0").exists()
 
@@ -122,6 +128,7 @@ REASONS = [
         r"|there is no MPI that reports deaths",
         lambda _, build: reports_deaths(build),
     ),
+    (r"this MPI has no UCX", lambda _, build: brings_ucx(build)),
     (r"this MPI reports deaths", lambda _, build: not reports_deaths(build)),
     (
         r"(?:small disks|disks that can be frozen|emulated hosts|a test cluster) needs? root",

@@ -131,7 +131,7 @@ TEXT = CPP + (".py", ".sh", ".cmake", ".txt", ".toml", ".json", ".md", ".yml", "
 RECORDS = "regression/records/"  # what was measured: nobody's prose
 FOLDERS = (
     *("src", "kernels", "cmake", "inputs", "jobscripts", "postprocess", "regression", "docs"),
-    ".ci",
+    *("packaging", ".ci"),
 )
 
 

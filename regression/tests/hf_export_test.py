@@ -201,7 +201,8 @@ class Export(SwarmpiTest):
 
     def test_what_is_no_whole_checkpoint_is_refused(self):
         self.trained("run")
-        whole, damaged = Path(self.path("run", "RUN.checkpoints", CHECKPOINT)), Path(self.path("copy"))
+        whole = Path(self.path("run", "RUN.checkpoints", CHECKPOINT))
+        damaged = Path(self.path("copy"))
         self.assertIn("is no folder", self.refused(damaged))
         self.assertIn("is no checkpoint", self.refused(self.folder))
         manifest = damaged / "manifest"

@@ -25,6 +25,8 @@ except ImportError:
 if __name__ == "__main__":
     sys.path.append(str(Path(__file__).resolve().parents[1]))
 from harness.program import ROOT
+from harness.swarm import MPIRUN
+from harness.test_case import SwarmpiTest
 
 SCRIPTS = ROOT / "postprocess"
 OLD_CHECKPOINTS = ROOT / "regression" / "old_runs" / "commit_7987a0e" / "checkpoints"
@@ -184,8 +186,7 @@ class Import(unittest.TestCase):
 
     def test_the_file_says_what_it_is(self):
         printed, attributes, sizes, weights = self.imported()
-        self.assertEqual(attributes["format"], "swarmpi-weights")
-        self.assertEqual(attributes["format_version"], 1)
+        self.assertEqual(attributes["format"], "swarmpi weights 1")
         self.assertRegex(attributes["source"], "gpt2 of Hugging Face, SHA-256 [0-9a-f]{64}")
         expected = {"layers": 2, "width": 8, "heads": 2, "ffn": 32, "context": 12, "vocab": 37}
         self.assertEqual({key: int(size) for key, size in sizes.items()}, expected)
@@ -311,6 +312,67 @@ class Import(unittest.TestCase):
         self.assertEqual(self.weights.read_text(encoding="ascii"), "mine")
         done = run("hf_import.py", self.gpt2, self.folder / "nowhere" / "gpt2.h5")
         self.assertEqual((done.returncode, len(done.stderr.splitlines())), (2, 1), done.stderr)
+
+
+class Train(SwarmpiTest):
+    """The program begins with what was imported."""
+
+    # So small a step changes no weight: the first checkpoint has the initial ones.
+    STILL = ("train.steps=1", "train.warmup_steps=0", "train.lr=1e-30", "train.weight_decay=0")
+
+    def setUp(self):
+        super().setUp()
+        config = CONFIG | {"vocab_size": 128, "n_positions": 32}
+        shapes = {"wte.weight": (128, 8), "wpe.weight": (32, 8)}
+        rng = np.random.default_rng(5)
+        larger = {name: rng.normal(0, 0.2, shape) for name, shape in shapes.items()}
+        save(Path(self.path("gpt2")), config, made_up_tensors() | larger)
+        self.weights = Path(self.path("gpt2.h5"))
+        done = run("hf_import.py", self.path("gpt2"), self.weights)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        sizes = ("layers=2", "width=8", "heads=2")
+        self.settings = [f"model.{size}" for size in sizes] + [f"model.initial={self.weights}"]
+
+    def test_the_first_weights_are_those_of_the_file(self):
+        self.train("still", *self.settings, *self.STILL, "swarm.stages=2")
+        stored = checkpoint.Checkpoint(Path(self.path("still", "RUN.checkpoints")))
+        for name, values in read_weights(self.weights)[2].items():
+            self.assertEqual(stored.read(name, values.shape).tobytes(), values.tobytes(), name)
+        self.assertRegex(stored.deck["model"]["initial_hash"], "^[0-9a-f]{16}$")
+
+    @unittest.skipUnless(MPIRUN, "there is no mpirun")
+    def test_who_learns_or_goes_back_reads_them_too(self):
+        alone = self.train("alone", *self.settings)
+        swarm = self.train(
+            "swarm",
+            *self.settings,
+            "swarm.stages=2",
+            "swarm.spares=1",
+            "faults.mode=emulated",
+            "faults.at=[{step=1, peer=1, event='kill', point='backward'}]",
+            ranks=4,
+        )
+        self.assert_same_run(alone, swarm)
+        pipelines = self.train(
+            "pipelines",
+            *self.settings,
+            "swarm.stages=2",
+            "swarm.method=gpipe",
+            "faults.mode=emulated",
+            "faults.at=[{step=1, peer=1, event='kill', point='backward'}]",
+            ranks=5,
+        )
+        self.assert_same_run(alone, pipelines)
+
+    def test_other_weights_are_refused(self):
+        err = self.train("other", *self.settings, "model.initial_hash=0123456789abcdef", expect=2)
+        self.assertIn("model.initial_hash", err)
+        err = self.train("deeper", *self.settings, "model.layers=3", expect=2)
+        self.assertIn("has no tensor layer.2", err)
+        with h5py.File(self.weights, "r+") as file:
+            file["weights/head.weight"][3, 3] += 1
+        err = self.train("damaged", *self.settings, expect=2)
+        self.assertIn("tensor head.weight has hash", err)
 
 
 def transformers_logits(folder, tokens):

@@ -10,7 +10,10 @@ import unittest
 from harness.program import DEADLINE_S, ROOT
 from harness.test_case import SwarmpiTest
 
-FIND_RUN = "set -u; run=$PWD/run journal=$PWD/run/RUN.h5.journal started=$PWD/started"
+FIND_RUN = (
+    "set -u; run=$PWD/run journal=$PWD/run/RUN.h5.journal started=$PWD/started "
+    "fruitless=$PWD/fruitless"
+)
 
 
 class JobScript(SwarmpiTest):
@@ -135,6 +138,110 @@ class Log(JobScript):
         said = self.bash("open_log; echo out", RUN_DIR=self.path("run"))
         self.assertEqual(said, "out")
         self.assertFalse(os.path.exists(self.path("run", "slurm-7.out")))
+
+
+class Request(JobScript):
+    """What a job asks for by its variables."""
+
+    def setUp(self):
+        super().setUp()
+        self.say_version("mpirun (Open MPI) 5.0.11")
+
+    def say_version(self, version):
+        self.fake("mpirun", f"echo '{version}'")
+
+    def launch(self, **variables):
+        return self.bash('choose_options; echo "${launch[*]}"', **variables)
+
+    def test_peers_share_cores_and_survive_the_lost_where_nothing_is_asked(self):
+        self.assertEqual(self.launch(), "mpirun --with-ft ulfm --map-by node:oversubscribe")
+        self.say_version("mpirun (Open MPI) 4.1.4")
+        self.assertEqual(self.launch(), "mpirun --oversubscribe --map-by node")
+        self.say_version("HYDRA build details:")
+        self.assertEqual(self.launch(RANKS="3", BIND="core"), "mpirun -n 3")
+
+    def test_a_peer_that_is_bound_has_a_core_for_each_thread(self):
+        bound = "mpirun --with-ft ulfm --map-by node:oversubscribe:pe={} --bind-to core"
+        self.assertEqual(self.launch(BIND="core"), bound.format(1))
+        self.assertEqual(self.launch(BIND="core", THREADS="4"), bound.format(4))
+        self.assertTrue(self.launch(BIND="numa").endswith("node:oversubscribe --bind-to numa"))
+
+    def test_options_of_ones_own_come_last_and_their_mapping_replaces_ours(self):
+        said = self.launch(MPIRUN_OPTIONS=" --tag-output  --map-by core", RANKS="2")
+        self.assertEqual(said, "mpirun --with-ft ulfm -n 2 --tag-output --map-by core")
+
+    def test_ucx_goes_without_fault_tolerance(self):
+        show = 'echo "${launch[*]} $OMPI_MCA_pml ${OMPI_MCA_btl-unset}"'
+        said = self.bash(
+            f"choose_options; choose_network; {show}",
+            NETWORK="ucx",
+            OMPI_MCA_pml="ob1",
+            OMPI_MCA_btl="self,sm,tcp",
+        )
+        self.assertEqual(said, "mpirun --map-by node:oversubscribe ucx unset")
+
+    def refused(self, **variables):
+        """What is said of a request that ends the job with status 2."""
+        job = {"SLURM_NTASKS": "8", "SLURM_CPUS_PER_TASK": "2", **variables}
+        self.assertEqual(self.bash("(check_request >/dev/null); echo $?", **job), "2")
+        with open(self.path("log"), encoding="ascii") as file:
+            return file.read().splitlines()[-1]
+
+    def test_more_than_the_job_has_is_refused(self):
+        self.assertIn("RANKS=9 are more peers than the job's tasks, 8", self.refused(RANKS="9"))
+        self.assertIn("THREADS=4 are more than the CPUs of a task", self.refused(THREADS="4"))
+
+    def test_what_is_no_number_or_no_network_is_refused(self):
+        self.assertIn("RANKS must be a number above 0, not two", self.refused(RANKS="two"))
+        self.assertIn("THREADS must be a number above 0", self.refused(THREADS="0"))
+        self.assertIn("NETWORK is tcp or ucx, not ib", self.refused(NETWORK="ib"))
+
+    def test_what_the_job_has_is_said(self):
+        job = {"SLURM_NTASKS": "8", "SLURM_JOB_NUM_NODES": "2", "SLURM_CPUS_PER_TASK": "4"}
+        said = self.bash("check_request", **job)
+        self.assertIn("8 peers on 2 nodes; for each 4 CPUs, as the deck says threads", said)
+        said = self.bash("check_request", RANKS="6", THREADS="4", BIND="core", **job)
+        self.assertIn("6 peers on 2 nodes; for each 4 CPUs, 4 threads; bound to core", said)
+
+    def test_an_environment_that_is_missing_is_named_with_those_that_are_there(self):
+        self.write("build-cluster/env.sh")
+        self.bash("enter_environment", SWARMPI_ENV="gone/env.sh")
+        with open(self.path("log"), encoding="ascii") as file:
+            said = file.read()
+        self.assertIn("cannot read gone/env.sh: source the env.sh of your build", said)
+        self.assertIn("there is build-cluster/env.sh", said)
+
+
+class Fruitless(JobScript):
+    """A start that ends without notice, and without a new checkpoint, may do so for ever."""
+
+    def end_of_a_start(self, noticed=""):
+        """Status of the job after the start has ended with status 9 of mpirun."""
+        fakes = "queue_again() { exit 0; }; disk_is_full() { false; }"
+        setup = f"{FIND_RUN}; crash_pause_s=0 log_begin=0; {fakes}"
+        return self.bash(f"{setup}; noticed={noticed}; (go_on_or_end 9); echo $?")
+
+    def test_the_third_in_a_row_is_not_queued_again(self):
+        self.assertEqual([self.end_of_a_start() for _ in range(3)], ["0", "0", "3"])
+        with open(self.path("log"), encoding="ascii") as file:
+            self.assertIn("3 starts in a row have ended before they have made", file.read())
+        self.assertEqual(self.end_of_a_start(), "0", "submitted again it counts anew")
+
+    def test_hours_that_were_wished_for_are_not_gone_beyond(self):
+        mark = "run 1 term 1 status 3\ntrain.max_hours = 2 are over\n"
+        self.write("run/RUN.h5.journal/ended", mark)
+        os.utime(self.path("started"), (1, 1))
+        self.assertEqual(self.end_of_a_start(), "3")
+        with open(self.path("log"), encoding="ascii") as file:
+            self.assertIn("train.max_hours = 2 are over: submit it again", file.read())
+
+    def test_a_checkpoint_or_a_notice_ends_the_row(self):
+        self.assertEqual([self.end_of_a_start() for _ in range(2)], ["0", "0"])
+        self.assertEqual(self.end_of_a_start(noticed="yes"), "0")
+        self.assertEqual([self.end_of_a_start() for _ in range(2)], ["0", "0"])
+        os.utime(self.path("started"), (1, 1))
+        self.write("run/checkpoints/step-8/manifest")
+        self.assertEqual([self.end_of_a_start() for _ in range(4)], ["0"] * 4)
 
 
 class Complete(JobScript):

@@ -274,7 +274,8 @@ class Terminal(SwarmpiTest):
         process = self.start(*arguments)
         manifest = self.path("one", "RUN.checkpoints", "step-5", "manifest")
         wait_for(lambda: os.path.exists(manifest), "the checkpoint of step 5")
-        status, _, err = self.run_program(*arguments, "--resume", self.path("one", "RUN.checkpoints"))
+        checkpoints = self.path("one", "RUN.checkpoints")
+        status, _, err = self.run_program(*arguments, "--resume", checkpoints)
         self.stop(process, signal.SIGINT)
         self.assertEqual(status, 2, err)
         self.assertIn("another process", err)
@@ -321,9 +322,8 @@ class FullDisk(SwarmpiTest):
                 )
                 self.assertIn("File too large", err)
                 self.assertIn(name, err)
-                self.assert_same_run(
-                    reference, self.train(name, *settings, resume=self.path(name, "RUN.checkpoints"))
-                )
+                checkpoints = self.path(name, "RUN.checkpoints")
+                self.assert_same_run(reference, self.train(name, *settings, resume=checkpoints))
 
 
 if __name__ == "__main__":

@@ -29,6 +29,15 @@ SETTINGS = ("train.steps=3000", "output.validate_every=0", "output.checkpoint_ev
 RUN_S = 200
 
 
+def has_ucx():
+    """Whether the build's Open MPI can send by UCX."""
+    tool = os.path.join(os.path.dirname(MPIRUN or ""), "ompi_info")
+    if not os.path.exists(tool):
+        return False
+    said = subprocess.run([tool, "--parsable"], capture_output=True, text=True, check=False)
+    return "mca:pml:ucx:" in said.stdout
+
+
 @unittest.skipIf(slurm_cluster.missing(), slurm_cluster.missing())
 @unittest.skipUnless(reports_deaths(), "there is no MPI that reports deaths")
 class SlurmTest(SwarmpiTest):
@@ -212,6 +221,34 @@ class EndOfAJob(SlurmTest):
             said = file.read()
         self.assertRegex(said, r"\[\S+,0\]<stdout>:", "as --tag-output has it")
         self.assertFalse(os.path.exists(os.path.join(ROOT, f"slurm-{job}.out")))
+
+    @unittest.skipUnless(has_ucx(), "this MPI has no UCX")
+    def test_over_ucx_to_the_same_bits(self):
+        # Without InfiniBand Open MPI takes UCX only where it is told that any device will do.
+        for name in ("tls", "devices"):
+            setting = f"export OMPI_MCA_opal_common_ucx_{name}=any\n"
+            with open(self.path("env.sh"), "a", encoding="utf-8") as file:
+                file.write(setting)
+        job = self.submit(
+            "train.slurm", NETWORK="ucx", MPIRUN_OPTIONS="--mca pml_base_verbose 10"
+        )
+        self.assert_completes(job)
+        with open(self.log(job), encoding="utf-8", errors="replace") as file:
+            self.assertIn("component ucx selected", file.read())
+
+    def test_more_peers_than_tasks_are_refused(self):
+        job = self.submit("train.slurm", RANKS="5")
+        self.assert_fails(job, 2)
+        self.assertIn("RANKS=5 are more peers than the job's tasks, 4", self.said(job))
+
+    def test_from_another_folder_with_what_an_environment_exports(self):
+        folder = self.path("elsewhere")
+        os.makedirs(folder)
+        shutil.copy(self.deck, os.path.join(folder, "deck.toml"))
+        variables = {"DECK": "deck.toml", "SWARMPI_SHARE": str(ROOT)}
+        job = self.submit("train.slurm", f"--chdir={folder}", **variables)
+        self.assert_completes(job)
+        self.assertIn("4 peers on 1 nodes; for each 1 CPUs", self.said(job))
 
     def test_an_output_that_was_asked_for_is_kept(self):
         asked = self.path("asked for.out")

@@ -54,11 +54,15 @@ void describe_model(const Config& config, std::vector<std::string>& lines) {
 void describe_data(const Config& config, const Dataset& data, std::vector<std::string>& lines) {
   const double used = as_double(config.train.steps) * as_double(config.train.microbatches) *
                       as_double(config.train.microbatch_size);
-  lines.push_back("data               " + count(as_double(data.tokens())) + " tokens: " +
-                  count(as_double(data.train_sequences())) + " sequences to train on, " +
-                  count(as_double(data.validation_sequences())) + " held out");
+  lines.push_back("data               " + count(as_double(data.tokens())) +
+                  " tokens: " + count(as_double(data.train_sequences())) +
+                  " sequences to train on, " + count(as_double(data.validation_sequences())) +
+                  (config.data.validation_paths.empty() ? " held out" : " for validation"));
   lines.push_back(
       fmt::format("passes over data   {:.3g}", used / as_double(data.train_sequences())));
+  for (const std::string& warning : data.warnings()) {
+    lines.push_back("WARNING            " + warning);
+  }
 }
 
 // ---- The peers: what depends on how many there are

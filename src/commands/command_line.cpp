@@ -14,8 +14,8 @@ namespace {
 
 constexpr double kMostFailures = 1e8;
 
-const std::vector<std::string> kCommands = {"train", "check", "prepare", "compare", "sample",
-                                            "info",  "bench", "torture", "trace"};
+const std::vector<std::string> kCommands = {"train",    "check", "prepare", "compare", "sample",
+                                            "evaluate", "info",  "bench",   "torture", "trace"};
 const std::vector<std::string> kLaterCommands = {"simulate"};
 const std::vector<std::string> kFeatures = {"delayed",   "joins",  "shadows",    "cuts",
                                             "pipelines", "owners", "collectives"};
@@ -70,6 +70,9 @@ struct Arguments {
   PrepareOptions prepare;
   CompareCommand compare;
   SampleOptions sample;
+  std::string sample_numbers;
+  EvaluateOptions evaluate;
+  std::string evaluate_format;
   InfoCommand info;
   BenchCommand bench;
   std::vector<std::string> benchmarks;
@@ -114,6 +117,7 @@ void add_prepare(CLI::App& app, PrepareOptions& prepare) {
   command->add_option("PATH", prepare.sources, "Text files, folders of them")
       ->required()
       ->check(not_empty);
+  command->add_flag("--force", prepare.force, "Replace OUT.bin where it holds something else");
 }
 
 void add_compare(CLI::App& app, CompareCommand& compare) {
@@ -126,18 +130,23 @@ void add_compare(CLI::App& app, CompareCommand& compare) {
       ->check(non_negative);
 }
 
-void add_sample(CLI::App& app, SampleOptions& sample) {
+constexpr char kCheckpointHelp[] =
+    "A step-N folder, a folder of them, a run's folder or its run file";
+
+void add_sample(CLI::App& app, SampleOptions& sample, std::string& numbers) {
   CLI::App* command = app.add_subcommand("sample", "Generate text with a checkpoint's model");
-  command->add_option("CHECKPOINT", sample.checkpoint, "A step-N folder, or a folder of them")
+  command->add_option("CHECKPOINT", sample.checkpoint, kCheckpointHelp)
       ->required()
       ->check(not_empty);
   command
-      ->add_option(
-          "--prompt", sample.prompt,
-          "Text to continue; for models of tokens their numbers. An empty prompt stands for "
-          "a new line (token 0)")
-      ->type_name("TEXT")
-      ->required();
+      ->add_option("--prompt", sample.prompt,
+                   "Text to continue. An empty prompt stands for a new line (token 0)")
+      ->type_name("TEXT");
+  command
+      ->add_option("--tokens", numbers,
+                   "In place of --prompt, for models of tokens: their numbers, separated by "
+                   "blanks; numbers come out")
+      ->type_name("NUMBERS");
   command->add_option("-n", sample.tokens, "Tokens to add")
       ->type_name("N")
       ->capture_default_str()
@@ -152,6 +161,24 @@ void add_sample(CLI::App& app, SampleOptions& sample) {
       ->type_name("S")
       ->capture_default_str()
       ->check(whole<std::uint64_t>);
+}
+
+void add_evaluate(CLI::App& app, EvaluateOptions& evaluate, std::string& format) {
+  CLI::App* command =
+      app.add_subcommand("evaluate", "Measure the loss of a checkpoint's model over data");
+  command->add_option("CHECKPOINT", evaluate.checkpoint, kCheckpointHelp)
+      ->required()
+      ->check(not_empty);
+  command
+      ->add_option("--data", evaluate.data,
+                   "Files of tokens, read as one stream (default: what the run holds out)")
+      ->type_name("PATH...")
+      ->check(not_empty);
+  command
+      ->add_option("--format", format,
+                   "Of these files: bytes, tokens_u16, tokens_u32 (default: as the run's data)")
+      ->type_name("FORMAT");
+  command->add_flag("--json", evaluate.json, "Print one JSON object");
 }
 
 void add_info(CLI::App& app, InfoCommand& info) {
@@ -244,7 +271,8 @@ void build(CLI::App& app, Arguments& arguments) {
   add_check(app, arguments.check);
   add_prepare(app, arguments.prepare);
   add_compare(app, arguments.compare);
-  add_sample(app, arguments.sample);
+  add_sample(app, arguments.sample, arguments.sample_numbers);
+  add_evaluate(app, arguments.evaluate, arguments.evaluate_format);
   add_info(app, arguments.info);
   add_bench(app, arguments.bench, arguments.benchmarks);
   add_torture(app, arguments.torture);
@@ -326,14 +354,47 @@ std::optional<ParsedLine> read_benchmarks(const std::vector<std::string>& names,
   return std::nullopt;
 }
 
+// Text or numbers: one of them.
+std::optional<ParsedLine> read_prompt(const CLI::App& command, const std::string& numbers,
+                                      SampleOptions& sample) {
+  const bool has_prompt = command.count("--prompt") > 0,
+             has_numbers = command.count("--tokens") > 0;
+  if (has_prompt && has_numbers) return refuse("sample: give --prompt or --tokens, not both");
+  if (!has_prompt && !has_numbers)
+    return refuse("sample: --prompt TEXT is required (or --tokens NUMBERS)");
+  if (has_numbers) sample.numbers = numbers;
+  return std::nullopt;
+}
+
+std::optional<ParsedLine> read_format(const std::string& name, EvaluateOptions& evaluate) {
+  if (name.empty()) return std::nullopt;
+  if (evaluate.data.empty()) return refuse("evaluate: --format needs --data PATH...");
+  DataFormat format{};
+  if (auto refusal = read_choice(name, "evaluate: unknown format", format)) return refusal;
+  evaluate.format = format;
+  return std::nullopt;
+}
+
 // Checks the conditions between arguments that CLI11 cannot express.
 ParsedLine check_arguments(const CLI::App& app, Arguments& arguments) {
-  const std::string name = app.get_subcommands().front()->get_name();
+  const CLI::App& command = *app.get_subcommands().front();
+  const std::string name = command.get_name();
   ParsedLine line;
   if (name == "train") line.command = std::move(arguments.train);
   if (name == "prepare") line.command = std::move(arguments.prepare);
   if (name == "compare") line.command = std::move(arguments.compare);
-  if (name == "sample") line.command = std::move(arguments.sample);
+  if (name == "sample") {
+    if (auto refusal = read_prompt(command, arguments.sample_numbers, arguments.sample)) {
+      return *std::move(refusal);
+    }
+    line.command = std::move(arguments.sample);
+  }
+  if (name == "evaluate") {
+    if (auto refusal = read_format(arguments.evaluate_format, arguments.evaluate)) {
+      return *std::move(refusal);
+    }
+    line.command = std::move(arguments.evaluate);
+  }
   if (name == "info") line.command = std::move(arguments.info);
   if (name == "check") {
     if (arguments.check.deck.empty() && !arguments.check.reference)

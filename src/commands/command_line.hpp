@@ -10,6 +10,7 @@
 
 #include "commands/bench/bench.hpp"
 #include "commands/check.hpp"
+#include "commands/evaluate.hpp"
 #include "commands/sample.hpp"
 #include "commands/torture.hpp"
 #include "commands/train/train.hpp"
@@ -23,6 +24,7 @@ namespace swarmpi {
 struct PrepareOptions {
   std::string out;
   std::vector<std::string> sources;
+  bool force = false;  ///< replaces whatever stands at `out`
 };
 
 struct CompareCommand {
@@ -52,7 +54,7 @@ struct TraceOptions {
 
 using Command =
     std::variant<TrainOptions, CheckOptions, PrepareOptions, CompareCommand, SampleOptions,
-                 InfoCommand, BenchCommand, TortureOptions, TraceOptions>;
+                 EvaluateOptions, InfoCommand, BenchCommand, TortureOptions, TraceOptions>;
 
 struct ParsedLine {
   std::optional<Command> command;  ///< none: print `out` or `error`, exit with `status`

@@ -61,7 +61,25 @@ TEST(CommandLine, PrepareTakesManyPaths) {
   const auto prepare = parsed<PrepareOptions>({"prepare", "out.bin", "a", "b", "c"});
   EXPECT_EQ(prepare.out, "out.bin");
   EXPECT_EQ(prepare.sources, (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_FALSE(prepare.force);
+  EXPECT_TRUE(parsed<PrepareOptions>({"prepare", "out.bin", "a", "--force"}).force);
   refusal({"prepare", "out.bin"});
+}
+
+TEST(CommandLine, EvaluateTakesManyFiles) {
+  const auto all = parsed<EvaluateOptions>(
+      {"evaluate", "step-9", "--data", "a", "b", "--format", "tokens_u32", "--json"});
+  EXPECT_EQ(all.checkpoint, "step-9");
+  EXPECT_EQ(all.data, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(all.format, DataFormat::tokens_u32);
+  EXPECT_TRUE(all.json);
+  const auto least = parsed<EvaluateOptions>({"evaluate", "c"});
+  EXPECT_TRUE(least.data.empty());
+  EXPECT_FALSE(least.format.has_value());
+  EXPECT_TRUE(contains(refusal({"evaluate", "c", "--data", "a", "--format", "tokens_u61"}),
+                       "did you mean `tokens_u16`?"));
+  EXPECT_TRUE(contains(refusal({"evaluate", "c", "--format", "bytes"}), "--data"));
+  refusal({"evaluate"});
 }
 
 TEST(CommandLine, CompareWithAndWithoutTolerance) {
@@ -83,7 +101,11 @@ TEST(CommandLine, Sample) {
   EXPECT_EQ(sample.seed, 3u);
   EXPECT_EQ(parsed<SampleOptions>({"sample", "c", "--prompt", ""}).prompt, "");
   EXPECT_EQ(parsed<SampleOptions>({"sample", "c", "--prompt=-- [a, b]"}).prompt, "-- [a, b]");
-  refusal({"sample", "c"});
+  EXPECT_FALSE(sample.numbers.has_value());
+  EXPECT_EQ(parsed<SampleOptions>({"sample", "c", "--tokens", "15 7"}).numbers, "15 7");
+  EXPECT_EQ(parsed<SampleOptions>({"sample", "c", "--tokens", ""}).numbers, "");
+  EXPECT_TRUE(contains(refusal({"sample", "c"}), "--prompt"));
+  EXPECT_TRUE(contains(refusal({"sample", "c", "--prompt", "a", "--tokens", "1"}), "not both"));
   for (const char* bad : {"-5", "1e3", "x", "99999999999999999999"})
     EXPECT_TRUE(contains(refusal({"sample", "c", "--prompt", "a", "-n", bad}), "-n")) << bad;
   refusal({"sample", "c", "--prompt", "a", "--seed", "-1"});

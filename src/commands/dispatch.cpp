@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <sstream>
 #include <variant>
 
 #include "commands/bench/codecs.hpp"
@@ -35,15 +36,20 @@ Status refuse_many_ranks(const std::string& command, const Launcher& launcher) {
                            launcher.name);
 }
 
-// Text files or folders to byte tokens.
-Status run_prepare(const PrepareOptions& options, std::ostream& out) {
-  const Result<PreparedText> prepared = prepare_text(options.out, options.sources);
+// Text files or folders to byte tokens. What was left out, and why, are warnings.
+Status run_prepare(const PrepareOptions& options, std::ostream& out, std::ostream& error) {
+  const Existing existing = options.force ? Existing::replace : Existing::keep;
+  const Result<PreparedText> prepared = prepare_text(options.out, options.sources, existing);
   if (!prepared.ok()) return prepared.status();
   const PreparedText& text = prepared.value();
   out << options.out << ": " << text.bytes << " bytes ("
       << readable_bytes(static_cast<double>(text.bytes)) << ") of text from " << text.files
-      << " files; left out " << text.duplicates << " duplicates and " << text.not_text
-      << " files that are not text\n";
+      << " files; left out " << text.duplicates << " duplicates and " << text.not_text()
+      << " files that are not text" << (text.was_there ? "; it was there already" : "") << "\n";
+  std::istringstream lines(text.advice());
+  for (std::string line; std::getline(lines, line);) {
+    error << "swarmpi: warning: left out " << line << "\n";
+  }
   return {};
 }
 
@@ -75,7 +81,8 @@ struct Runner {
     return in_one_process("check", [&] { return print_error(run_check(options, out), error); });
   }
   ExitStatus operator()(const PrepareOptions& options) const {
-    return in_one_process("prepare", [&] { return print_error(run_prepare(options, out), error); });
+    return in_one_process("prepare",
+                          [&] { return print_error(run_prepare(options, out, error), error); });
   }
   ExitStatus operator()(const CompareCommand& command) const {
     return in_one_process(
@@ -84,6 +91,10 @@ struct Runner {
   ExitStatus operator()(const SampleOptions& options) const {
     return in_one_process("sample",
                           [&] { return print_error(run_sample(options, out, error), error); });
+  }
+  ExitStatus operator()(const EvaluateOptions& options) const {
+    return in_one_process("evaluate",
+                          [&] { return print_error(run_evaluate(options, out, error), error); });
   }
   ExitStatus operator()(const InfoCommand& command) const {
     return in_one_process("info", [&] { return print_error(run_info(command.run, out), error); });

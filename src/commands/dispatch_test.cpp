@@ -42,6 +42,7 @@ TEST(Commands, ThoseOfOneProcessAreRefusedUnderALauncher) {
       {"info"},
       {"prepare", "o", "i"},
       {"sample", "s", "--prompt", "a"},
+      {"evaluate", "s"},
       {"trace", "t", "--peers", "2", "--hours", "1"},
       {"torture"},
       {"bench", "kernels"},
@@ -67,6 +68,7 @@ TEST(Commands, MissingFilesAreBadInput) {
   EXPECT_EQ(run({"info", "no-such-run.h5"}).status, ExitStatus::bad_input);
   EXPECT_EQ(run({"check", "no-such-deck.toml"}).status, ExitStatus::bad_input);
   EXPECT_EQ(run({"sample", "no-such-folder", "--prompt", "a"}).status, ExitStatus::bad_input);
+  EXPECT_EQ(run({"evaluate", "no-such-folder"}).status, ExitStatus::bad_input);
   EXPECT_EQ(run({"compare", "no-a.h5", "no-b.h5"}).status, ExitStatus::bad_input);
   EXPECT_EQ(run({"prepare", "/no-such-folder/out.bin", "/no-such-source"}).status,
             ExitStatus::bad_input);

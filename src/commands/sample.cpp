@@ -8,14 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "commands/damaged.hpp"
-#include "config/deck.hpp"
+#include "commands/trained_model.hpp"
 #include "core/random.hpp"
 #include "core/text.hpp"
-#include "io/checkpoint/checkpoint.hpp"
 #include "kernels/portable_math.hpp"
-#include "model/inference.hpp"
-#include "model/make_backend.hpp"
 
 namespace swarmpi {
 namespace {
@@ -39,23 +35,27 @@ bool is_second_control(const std::string& character) {
          static_cast<std::uint8_t>(character[1]) < 0xa0;
 }
 
-Status read_weights(const Checkpoint& checkpoint, const Config& config, kernels::Backend& backend,
-                    Inference& model) {
-  for (TensorState& tensor : model.weights()) {
-    tensor.weights.resize(static_cast<std::size_t>(config.train.delay()));  // older ones: unread
-    if (Status status = checkpoint.read(tensor, backend); !status.ok()) return status;
+// `lead`: what the message begins with where a word is no such number.
+Result<std::vector<std::int32_t>> numbers_in(const std::string& text, const std::string& lead) {
+  std::vector<std::int32_t> tokens;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    std::int32_t token = -1;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), token);
+    if (error != std::errc() || end != word.data() + word.size() || token < 0)
+      return Status::bad_input(lead + ", not `" + word + "`");
+    tokens.push_back(token);
   }
-  model.loaded();
-  return {};
+  return tokens;
 }
 
-// Prints tokens in the format of the model's data: bytes as text, others as numbers.
+// Prints tokens as text, a byte each, or as numbers.
 class TokenWriter {
  public:
-  TokenWriter(bool bytes, std::ostream& out) : bytes_(bytes), out_(out) {}
+  TokenWriter(bool text, std::ostream& out) : text_(text), out_(out) {}
 
   bool write(std::int32_t token) {
-    if (bytes_)
+    if (text_)
       out_ << escape_.push(static_cast<std::uint8_t>(token));
     else
       out_ << (first_ ? "" : " ") << token;
@@ -65,7 +65,7 @@ class TokenWriter {
   void finish() { out_ << escape_.finish() << "\n"; }
 
  private:
-  bool bytes_;
+  bool text_;
   bool first_ = true;
   TextEscape escape_;
   std::ostream& out_;
@@ -94,26 +94,24 @@ std::string TextEscape::push(std::uint8_t byte) {
 
 std::string TextEscape::finish() { return escaped(std::exchange(pending_, "")); }
 
-Result<std::vector<std::int32_t>> prompt_tokens(const std::string& prompt, const Config& config) {
-  std::vector<std::int32_t> tokens;
-  if (config.data.format == DataFormat::bytes) {
-    for (const char c : prompt) tokens.push_back(static_cast<std::uint8_t>(c));
+Result<std::vector<std::int32_t>> prompt_tokens(const SampleOptions& options,
+                                                const Config& config) {
+  Result<std::vector<std::int32_t>> tokens = std::vector<std::int32_t>();
+  if (options.is_text(config)) {
+    for (const char c : options.prompt) tokens.value().push_back(static_cast<std::uint8_t>(c));
+  } else if (options.numbers) {
+    tokens = numbers_in(*options.numbers, "--tokens: takes numbers separated by blanks");
   } else {
-    std::istringstream words(prompt);
-    for (std::string word; words >> word;) {
-      std::int32_t token = -1;
-      const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), token);
-      if (error != std::errc() || end != word.data() + word.size() || token < 0)
-        return Status::bad_input(
-            "--prompt: this model reads token numbers separated by blanks, not `" + word + "`");
-      tokens.push_back(token);
-    }
+    tokens = numbers_in(options.prompt,
+                        "--prompt: this model reads tokens: give their numbers, separated by "
+                        "blanks, with --tokens");
   }
-  for (const std::int32_t token : tokens) {
-    if (token >= config.model.vocab)
-      return Status::bad_input("--prompt: token " + std::to_string(token) +
-                               " is not below the model's vocab " +
-                               std::to_string(config.model.vocab));
+  if (!tokens.ok()) return tokens;
+  for (const std::int32_t token : tokens.value()) {
+    if (token < config.model.vocab) continue;
+    return Status::bad_input(fmt::format("{}: token {} is not below the model's vocab {}",
+                                         options.numbers ? "--tokens" : "--prompt", token,
+                                         config.model.vocab));
   }
   return tokens;
 }
@@ -134,30 +132,21 @@ std::int32_t next_token(std::span<const float> logits, double temperature, doubl
 }
 
 Status run_sample(const SampleOptions& options, std::ostream& out, std::ostream& error) {
-  const Result<Checkpoint> opened = Checkpoint::open(options.checkpoint);
+  Result<TrainedRun> opened = open_trained(options.checkpoint, "the sample is of", error);
   if (!opened.ok()) return opened.status();
-  const Checkpoint& checkpoint = opened.value();
-  warn_of_damaged(checkpoint, "the sample is of", error);
-  const Result<Config> deck =
-      parse_deck(checkpoint.head().deck, "the deck in " + checkpoint.path(), {});
-  if (!deck.ok()) return deck.status();
-  Config config = deck.value();
+  TrainedRun& run = opened.value();
+  Config& config = run.config;
   config.train.microbatch_size = 1;  // one sequence, so the backend reserves less
 
-  Result<std::vector<std::int32_t>> prompt = prompt_tokens(options.prompt, config);
+  Result<std::vector<std::int32_t>> prompt = prompt_tokens(options, config);
   if (!prompt.ok()) return prompt.status();
   // Whoever trained on a GPU may read the text elsewhere; the bits of logits matter to nobody.
-  const bool has_gpu = config.compute.kernels != Kernels::cuda || kernels::cuda_problem().empty();
-  if (!has_gpu) config.compute.kernels = Kernels::native;
-  const auto backend = make_backend(config);
-  if (!backend.ok()) return backend.status();
-  backend.value()->prepare_thread();
-  Inference model(config, *backend.value());
-  const Status loaded = read_weights(checkpoint, config, *backend.value(), model);
-  if (!loaded.ok()) return loaded;
+  const Result<TrainedModel> loaded = load_model(run);
+  if (!loaded.ok()) return loaded.status();
+  Inference& model = *loaded.value().inference;
 
   const bool bytes = config.data.format == DataFormat::bytes;
-  TokenWriter writer(bytes, out);
+  TokenWriter writer(options.is_text(config), out);
   for (const std::int32_t token : prompt.value()) writer.write(token);
 
   // The last tokens, at most a context of them; where that is full, the older half is dropped.

@@ -1,7 +1,6 @@
 #include "commands/sample.hpp"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -10,10 +9,7 @@
 #include <sstream>
 #include <string_view>
 
-#include "config/deck.hpp"
-#include "io/checkpoint/checkpoint.hpp"
-#include "model/make_backend.hpp"
-#include "model/stage_model.hpp"
+#include "commands/small_checkpoint_test.hpp"
 
 namespace swarmpi {
 namespace {
@@ -25,26 +21,48 @@ Config model_of(DataFormat format, std::int64_t vocab) {
   return config;
 }
 
+Result<std::vector<std::int32_t>> tokens_of(const std::string& prompt, const Config& config) {
+  SampleOptions options;
+  options.prompt = prompt;
+  return prompt_tokens(options, config);
+}
+Result<std::vector<std::int32_t>> numbered(const std::string& numbers, const Config& config) {
+  SampleOptions options;
+  options.numbers = numbers;
+  return prompt_tokens(options, config);
+}
+
 TEST(Prompt, BytesAreTheirNumbers) {
-  const auto tokens = prompt_tokens("a\xff\n", model_of(DataFormat::bytes, 256));
+  const auto tokens = tokens_of("a\xff\n", model_of(DataFormat::bytes, 256));
   ASSERT_TRUE(tokens.ok());
   EXPECT_EQ(tokens.value(), (std::vector<std::int32_t>{97, 255, 10}));
 }
 
 TEST(Prompt, TokensAreReadAsNumbers) {
-  const auto tokens = prompt_tokens(" 5 50256\t0\n", model_of(DataFormat::tokens_u16, 50257));
-  ASSERT_TRUE(tokens.ok());
-  EXPECT_EQ(tokens.value(), (std::vector<std::int32_t>{5, 50256, 0}));
-  EXPECT_TRUE(prompt_tokens("", model_of(DataFormat::tokens_u16, 50257)).value().empty());
+  const Config config = model_of(DataFormat::tokens_u16, 50257);
+  for (const auto& tokens : {tokens_of(" 5 50256\t0\n", config), numbered("5 50256 0", config)}) {
+    ASSERT_TRUE(tokens.ok());
+    EXPECT_EQ(tokens.value(), (std::vector<std::int32_t>{5, 50256, 0}));
+  }
+  EXPECT_TRUE(tokens_of("", config).value().empty());
+  EXPECT_TRUE(numbered("", config).value().empty());
+  EXPECT_EQ(numbered("97 10", model_of(DataFormat::bytes, 256)).value(),
+            (std::vector<std::int32_t>{97, 10}))
+      << "bytes have numbers, too";
 }
 
 TEST(Prompt, WhatTheModelCannotReadIsRefused) {
   for (const char* bad : {"one", "1.5", "-1", "7x", "99999999999", "300"}) {
-    const auto tokens = prompt_tokens(bad, model_of(DataFormat::tokens_u16, 300));
-    EXPECT_FALSE(tokens.ok()) << bad;
-    EXPECT_EQ(tokens.status().code(), ExitStatus::bad_input);
+    for (const auto& read : {tokens_of, numbered}) {
+      const auto tokens = read(bad, model_of(DataFormat::tokens_u16, 300));
+      EXPECT_FALSE(tokens.ok()) << bad;
+      EXPECT_EQ(tokens.status().code(), ExitStatus::bad_input);
+    }
   }
-  EXPECT_FALSE(prompt_tokens("\x80", model_of(DataFormat::bytes, 128)).ok());
+  EXPECT_FALSE(tokens_of("\x80", model_of(DataFormat::bytes, 128)).ok());
+  EXPECT_EQ(tokens_of("The", model_of(DataFormat::tokens_u16, 300)).status().message(),
+            "--prompt: this model reads tokens: give their numbers, separated by blanks, with "
+            "--tokens, not `The`");
 }
 
 TEST(NextToken, GreedyTakesTheFirstOfTheLikeliest) {
@@ -115,43 +133,12 @@ TEST(TextEscape, BrokenCharactersAreWrittenOut) {
   EXPECT_EQ(shown("\xc0\x80"), "\\xc0\\x80");           // overlong
 }
 
-// A checkpoint of a small untrained model in two stages.
 class Sample : public ::testing::Test {
  protected:
-  void SetUp() override {
-    config_ = model_of(DataFormat::bytes, 256);
-    config_.model.layers = 2;
-    config_.model.width = 16;
-    config_.model.heads = 2;
-    config_.model.context = 8;
-    config_.swarm.stages = 2;
-    config_.train.updates = Updates::delayed;
-    config_.compute.kernels = Kernels::reference;
-    write();
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  void write() {
-    const auto backend = make_backend(config_).value();
-    backend->prepare_thread();
-    const std::string path = checkpoint_path(folder_.string(), 7);
-    std::vector<StoredFile> files;
-    for (const StageSpec& spec : partition_model(config_.model, config_.swarm.stages)) {
-      StageModel stage(config_, spec, *backend, 0);
-      EXPECT_TRUE(stage.initialize().ok());
-      auto file = write_stage_file(path, spec.stage, 1, 0, stage.state(), stage.backend());
-      ASSERT_TRUE(file.ok()) << file.status().message();
-      files.push_back(std::move(file).value());
-    }
-    CheckpointHead head;
-    head.state.step = 7;
-    head.deck = resolved_deck(config_);
-    const Status status = write_manifest(path, head, {}, files, 1);
-    ASSERT_TRUE(status.ok()) << status.message();
-  }
+  Sample() { test::write_checkpoint(config_, folder_.path(), 7); }
 
   std::string sampled(SampleOptions options) {
-    options.checkpoint = folder_.string();
+    options.checkpoint = folder_.path();
     std::ostringstream out;
     const Status status = run_sample(options, out, out);
     EXPECT_TRUE(status.ok()) << status.message();
@@ -181,9 +168,8 @@ class Sample : public ::testing::Test {
     return text + escape.finish() + "\n";
   }
 
-  Config config_;
-  std::filesystem::path folder_ =
-      std::filesystem::temp_directory_path() / ("swarmpi-sample-" + std::to_string(::getpid()));
+  Config config_ = test::small_model();
+  test::ScratchFolder folder_{"sample"};
 };
 
 TEST_F(Sample, GreedyTextIsTheModelsOwn) {
@@ -214,6 +200,25 @@ TEST_F(Sample, PromptsOfAnyLengthAreTaken) {
   EXPECT_EQ(sampled(options), options.prompt + "\n");
 }
 
+TEST_F(Sample, NumbersComeOutWhereNumbersGoIn) {
+  SampleOptions options;
+  options.prompt = "abc";
+  options.tokens = 5;
+  options.temperature = 0;
+  const std::string text = sampled(options);
+  options.numbers = "97 98 99";
+  std::istringstream words(sampled(options));
+  TextEscape escape;
+  std::string spelled;
+  int token = 0, count = 0;
+  while (words >> token) {
+    spelled += escape.push(static_cast<std::uint8_t>(token));
+    ++count;
+  }
+  EXPECT_EQ(count, 8);
+  EXPECT_EQ(spelled + escape.finish() + "\n", text);
+}
+
 TEST_F(Sample, ADamagedCheckpointIsBadInput) {
   for (const auto& entry : std::filesystem::directory_iterator(folder_ / "step-7")) {
     const auto size = std::filesystem::file_size(entry);
@@ -221,7 +226,7 @@ TEST_F(Sample, ADamagedCheckpointIsBadInput) {
   }
   std::ostringstream out;
   SampleOptions options;
-  options.checkpoint = folder_.string();
+  options.checkpoint = folder_.path();
   EXPECT_EQ(run_sample(options, out, out).code(), ExitStatus::bad_input);
   EXPECT_EQ(out.str(), "");
 }

@@ -10,8 +10,8 @@ namespace swarmpi {
 
 enum class Precision : std::uint8_t { fp32, bf16 };
 constexpr auto names_of(Precision) { return names({"fp32", "bf16"}); }
-enum class DataFormat : std::uint8_t { bytes, tokens_u16 };
-constexpr auto names_of(DataFormat) { return names({"bytes", "tokens_u16"}); }
+enum class DataFormat : std::uint8_t { bytes, tokens_u16, tokens_u32 };
+constexpr auto names_of(DataFormat) { return names({"bytes", "tokens_u16", "tokens_u32"}); }
 enum class Optimizer : std::uint8_t { adamw, lamb };
 constexpr auto names_of(Optimizer) { return names({"adamw", "lamb"}); }
 enum class Schedule : std::uint8_t { cosine, linear, constant };

@@ -32,6 +32,7 @@ struct ModelConfig {
 struct DataConfig {
   std::vector<std::string> paths;
   DataFormat format = DataFormat::bytes;
+  std::vector<std::string> validation_paths;  ///< empty: a share of `paths` is held out
   double validation_fraction = 0.01;
   std::string hash;  ///< 16 hex digits that the content must have; "": any. Set in resolved decks
 };

@@ -255,6 +255,8 @@ INSTANTIATE_TEST_SUITE_P(
                 "d.toml:2: swarm.suspect_after_s = 0.1 must be larger than swarm.heartbeat_s = "
                 "0.2"},
         BadDeck{"[data]\npaths = [\"\"]", "d.toml:2: data.paths must not hold an empty name"},
+        BadDeck{"[data]\nvalidation_paths = [\"a\", \"\"]",
+                "d.toml:2: data.validation_paths must not hold an empty name"},
         BadDeck{"[output]\nrun = \"\"", "d.toml:2: output.run must not be empty"}));
 
 // Each of these numbers is good in double precision and would be 0, 1 or infinite as the float that
@@ -466,7 +468,7 @@ TEST(Resume, WhereCutsChangeBitsTheyStay) {
 TEST(Resume, OnlyWhatLeavesTheTrajectoryAloneMayChange) {
   for (const char* key :
        {"swarm.method", "swarm.stages", "swarm.wiring", "swarm.seed", "compute.threads",
-        "train.steps", "data.paths", "faults.seed", "output.run"}) {
+        "train.steps", "data.paths", "data.validation_paths", "faults.seed", "output.run"}) {
     EXPECT_TRUE(may_change_on_resume(key, false)) << key;
   }
   for (const char* key :

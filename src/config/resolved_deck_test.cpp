@@ -97,11 +97,12 @@ class RandomConfigs {
     if (config.swarm.has_pipelines()) keep_rules_of_pipelines(config);
     config.model.vocab = between(1, 65536);
     config.data.hash = between(0, 1) == 0 ? "" : "0123456789abcdef";
+    config.model.initial_hash = between(0, 1) == 0 ? "" : "fedcba9876543210";
     config.model.ffn = between(0, 1 << 14);
     config.model.context = between(1, 1 << 12);
     config.train.microbatches = between(1, 1 << 10);
     config.train.microbatch_size = between(1, 1 << 6);
-    config.train.warmup_steps = between(0, config.train.steps);
+    config.train.warmup_steps = between(0, config.train.scheduled_steps());
     config.train.min_lr = std::fmin(config.train.min_lr, config.train.lr);
     if (config.train.clip < 1e-30) config.train.clip = 0;
     if (config.swarm.heartbeat_s > config.swarm.suspect_after_s) {

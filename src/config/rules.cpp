@@ -419,9 +419,11 @@ Broken check_rest(const Config& config) {
         "swarm.suspect_after_s = " + toml_number(config.swarm.suspect_after_s) +
             " must be larger than swarm.heartbeat_s = " + toml_number(config.swarm.heartbeat_s)};
   }
-  const auto& paths = config.data.paths;
-  if (std::find(paths.begin(), paths.end(), "") != paths.end()) {
-    return BrokenRule{{"data.paths"}, "data.paths must not hold an empty name"};
+  for (const auto& [key, paths] :
+       {std::pair("data.paths", &config.data.paths),
+        std::pair("data.validation_paths", &config.data.validation_paths)}) {
+    if (std::find(paths->begin(), paths->end(), "") == paths->end()) continue;
+    return BrokenRule{{key}, std::string(key) + " must not hold an empty name"};
   }
   if (config.output.run.empty()) {
     return BrokenRule{{"output.run"}, "output.run must not be empty"};

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
+#include <optional>
 #include <vector>
 
 #include "core/check.hpp"
@@ -20,6 +22,8 @@ namespace {
 /// compared.
 constexpr std::uint64_t kHeldOutSeed = 0;
 
+constexpr char kPaths[] = "data.paths", kValidationPaths[] = "data.validation_paths";
+
 bool is_held_out(std::int64_t sequence, double fraction) {
   const std::uint64_t bits =
       random_bits(kHeldOutSeed, Stream::held_out, 0, static_cast<std::uint64_t>(sequence));
@@ -29,18 +33,35 @@ bool is_held_out(std::int64_t sequence, double fraction) {
 }  // namespace
 
 struct Dataset::Impl {
-  TokenStream stream;
-  std::int64_t vocab = 0;
+  explicit Impl(const Config& config)
+      : vocab(config.model.vocab),
+        expected_hash(config.data.hash),
+        seed(config.train.seed),
+        context(config.model.context),
+        microbatches(config.train.microbatches),
+        microbatch_size(config.train.microbatch_size) {}
+
+  TokenStream stream;                     // of data.paths; empty where nothing is to be trained on
+  std::optional<TokenStream> validation;  // of data.validation_paths, where these are given
+  std::int64_t vocab;
   std::string expected_hash;  // "" for any
-  std::uint64_t seed = 0;
-  std::int64_t context = 0;          // T
-  std::int64_t microbatches = 0;     // M
-  std::int64_t microbatch_size = 0;  // B
+  std::uint64_t seed;
+  std::int64_t context;          // T
+  std::int64_t microbatches;     // M
+  std::int64_t microbatch_size;  // B
   std::vector<std::uint32_t> train, held_out;
 
-  void split(std::int64_t sequences, double fraction);
+  /// How many sequences a stream is cut into.
+  Result<std::uint32_t> sequences_of(const TokenStream& tokens, const std::string& key) const;
+  Status open_train(const Config& config);
+  Status open_validation(const Config& config, const std::vector<std::string>& paths,
+                         const std::string& key);
   Status check_sizes(const Config& config) const;
+  Result<std::uint64_t> hash() const;
   std::int64_t sequence_of(const MicrobatchId& id, std::int64_t row) const;
+  const TokenStream& stream_of(Purpose purpose) const {
+    return purpose == Purpose::validate && validation ? *validation : stream;
+  }
   /// Rows of this microbatch beyond the last held-out sequence have none.
   bool has_targets(const MicrobatchId& id, std::int64_t row) const {
     return id.purpose == Purpose::train ||
@@ -48,19 +69,53 @@ struct Dataset::Impl {
   }
 };
 
-void Dataset::Impl::split(std::int64_t sequences, double fraction) {
-  for (std::int64_t i = 0; i < sequences; ++i) {
-    (is_held_out(i, fraction) ? held_out : train).push_back(static_cast<std::uint32_t>(i));
+Result<std::uint32_t> Dataset::Impl::sequences_of(const TokenStream& tokens,
+                                                  const std::string& key) const {
+  // Sequence i needs tokens i*T .. i*T + T: the last one is the target of the last position.
+  const std::int64_t count = std::max<std::int64_t>(tokens.tokens() - 1, 0) / context;
+  if (count <= std::numeric_limits<std::uint32_t>::max()) return static_cast<std::uint32_t>(count);
+  return Status::bad_input(key + ": more than 2^32 sequences; use a larger model.context");
+}
+
+Status Dataset::Impl::open_train(const Config& config) {
+  Result<TokenStream> opened = TokenStream::open(kPaths, config.data.paths, config.data.format);
+  if (!opened.ok()) return opened.status();
+  stream = std::move(opened).value();
+  const Result<std::uint32_t> sequences = sequences_of(stream, kPaths);
+  if (!sequences.ok()) return sequences.status();
+  const double fraction = validation ? 0 : config.data.validation_fraction;
+  for (std::uint32_t i = 0; i < sequences.value(); ++i) {
+    (is_held_out(i, fraction) ? held_out : train).push_back(i);
   }
+  return check_sizes(config);
+}
+
+Status Dataset::Impl::open_validation(const Config& config, const std::vector<std::string>& paths,
+                                      const std::string& key) {
+  Result<TokenStream> opened = TokenStream::open(key, paths, config.data.format);
+  if (!opened.ok()) return opened.status();
+  validation = std::move(opened).value();
+  const Result<std::uint32_t> sequences = sequences_of(*validation, key);
+  if (!sequences.ok()) return sequences.status();
+  if (sequences.value() == 0) {
+    return Status::bad_input(
+        fmt::format("{}: too short: {} tokens; a sequence has model.context + 1 = {}", key,
+                    validation->tokens(), context + 1));
+  }
+  held_out.resize(sequences.value());
+  std::iota(held_out.begin(), held_out.end(), std::uint32_t{0});
+  return {};
 }
 
 Status Dataset::Impl::check_sizes(const Config& config) const {
   const auto size = static_cast<std::size_t>(microbatch_size);
-  const auto total = fmt::format(
-      "{} tokens are {} sequences of model.context + 1 = {} tokens, of which "
-      "data.validation_fraction = {:g} holds out {}",
-      stream.tokens(), train.size() + held_out.size(), context + 1, config.data.validation_fraction,
-      held_out.size());
+  const std::size_t split_off = validation ? 0 : held_out.size();
+  auto total = fmt::format("{} tokens are {} sequences of model.context + 1 = {} tokens",
+                           stream.tokens(), train.size() + split_off, context + 1);
+  if (!validation) {
+    total += fmt::format(", of which data.validation_fraction = {:g} holds out {}",
+                         config.data.validation_fraction, split_off);
+  }
   if (train.size() < size) {
     return Status::bad_input(
         fmt::format("data.paths: too short: {}; training needs at least "
@@ -72,6 +127,16 @@ Status Dataset::Impl::check_sizes(const Config& config) const {
         fmt::format("data.validation_fraction: too small: {}; validation needs at least 1", total));
   }
   return {};
+}
+
+Result<std::uint64_t> Dataset::Impl::hash() const {
+  if (!validation) return stream.scan(vocab);
+  const Result<std::uint64_t> of_held_out = validation->scan(vocab);
+  if (!of_held_out.ok() || stream.tokens() == 0) return of_held_out;
+  const Result<std::uint64_t> of_train = stream.scan(vocab);
+  if (!of_train.ok()) return of_train;
+  const std::uint64_t both[] = {of_train.value(), of_held_out.value()};
+  return hash_bytes(both, sizeof both);
 }
 
 std::int64_t Dataset::Impl::sequence_of(const MicrobatchId& id, std::int64_t row) const {
@@ -92,37 +157,44 @@ Dataset::Dataset(Dataset&&) noexcept = default;
 Dataset& Dataset::operator=(Dataset&&) noexcept = default;
 
 Result<Dataset> Dataset::open(const Config& config) {
-  Result<TokenStream> stream = TokenStream::open(config.data);
-  if (!stream.ok()) return stream.status();
-  auto impl = std::make_unique<Impl>();
-  impl->stream = std::move(stream).value();
-  impl->vocab = config.model.vocab;
-  impl->expected_hash = config.data.hash;
-  impl->seed = config.train.seed;
-  impl->context = config.model.context;
-  impl->microbatches = config.train.microbatches;
-  impl->microbatch_size = config.train.microbatch_size;
-
-  // Sequence i needs tokens i*T .. i*T + T: the last one is the target of the last position.
-  const std::int64_t sequences =
-      std::max<std::int64_t>(impl->stream.tokens() - 1, 0) / impl->context;
-  if (sequences > std::numeric_limits<std::uint32_t>::max()) {
-    return Status::bad_input("data.paths: more than 2^32 sequences; use a larger model.context");
+  auto impl = std::make_unique<Impl>(config);
+  if (const auto& paths = config.data.validation_paths; !paths.empty()) {
+    if (Status status = impl->open_validation(config, paths, kValidationPaths); !status.ok()) {
+      return status;
+    }
   }
-  impl->split(sequences, config.data.validation_fraction);
-  if (const Status status = impl->check_sizes(config); !status.ok()) return status;
+  if (Status status = impl->open_train(config); !status.ok()) return status;
+  return Dataset(std::move(impl));
+}
+
+Result<Dataset> Dataset::open_held_out(const Config& config, const std::vector<std::string>& paths,
+                                       const std::string& key) {
+  auto impl = std::make_unique<Impl>(config);
+  if (Status status = impl->open_validation(config, paths, key); !status.ok()) return status;
   return Dataset(std::move(impl));
 }
 
 Result<std::uint64_t> Dataset::scan() const {
-  const Result<std::uint64_t> hash = impl_->stream.scan(impl_->vocab);
+  const Result<std::uint64_t> hash = impl_->hash();
   if (!hash.ok() || impl_->expected_hash.empty()) return hash;
   if (impl_->expected_hash == hex(hash.value())) return hash;
   return Status::bad_input("data.hash: the data has hash " + hex(hash.value()) +
                            ", but the deck asks for " + impl_->expected_hash);
 }
 
-std::string Dataset::identity() const { return impl_->stream.identity(); }
+std::vector<std::string> Dataset::warnings() const {
+  std::vector<std::string> lines = impl_->stream.warnings();
+  if (!impl_->validation) return lines;
+  for (std::string& line : impl_->validation->warnings()) lines.push_back(std::move(line));
+  return lines;
+}
+
+std::string Dataset::identity() const {
+  const std::string own = impl_->stream.identity();
+  if (!impl_->validation || own.empty()) return own;
+  const std::string of_validation = impl_->validation->identity();
+  return of_validation.empty() ? "" : own + "/" + of_validation;
+}
 
 std::int64_t Dataset::tokens() const { return impl_->stream.tokens(); }
 std::int64_t Dataset::train_sequences() const {
@@ -146,18 +218,23 @@ Status Dataset::microbatch(const MicrobatchId& id, std::span<std::int32_t> input
   const std::int64_t count =
       id.purpose == Purpose::validate ? validation_microbatches() : impl_->microbatches;
   SWARMPI_CHECK(id.index >= 0 && id.index < count, "no such microbatch");
+  SWARMPI_CHECK(id.purpose == Purpose::validate || !impl_->train.empty(), "data to train on");
   for (std::size_t i = 0; i < size; ++i) {
     const auto row = static_cast<std::int64_t>(i);
     const std::int64_t first = impl_->sequence_of(id, row) * impl_->context;
     const auto targets_of_row = targets.subspan(i * context, context);
-    Status status = impl_->stream.read(first, inputs.subspan(i * context, context));
-    if (status.ok()) status = impl_->stream.read(first + 1, targets_of_row);
+    const TokenStream& stream = impl_->stream_of(id.purpose);
+    Status status = stream.read(first, inputs.subspan(i * context, context));
+    if (status.ok()) status = stream.read(first + 1, targets_of_row);
     if (!status.ok()) return status;
     if (!impl_->has_targets(id, row)) std::ranges::fill(targets_of_row, kernels::kNoTarget);
   }
   return {};
 }
 
-bool Dataset::can_be_read_anew() const { return impl_->stream.can_be_read_anew(); }
+bool Dataset::can_be_read_anew() const {
+  return impl_->stream.can_be_read_anew() &&
+         (!impl_->validation || impl_->validation->can_be_read_anew());
+}
 
 }  // namespace swarmpi

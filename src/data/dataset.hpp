@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "config/config.hpp"
 #include "core/ids.hpp"
@@ -20,16 +21,25 @@ class Dataset {
   Dataset& operator=(Dataset&&) noexcept;
 
   /// Maps the files of `data.paths` as one stream of tokens and cuts it into sequences of context +
-  /// 1 tokens that overlap by one. Errors (bad_input, with key and file): missing, unreadable,
-  /// odd-sized, too short for one microbatch of each kind that is needed.
+  /// 1 tokens that overlap by one; those of `data.validation_paths`, where there are any, as
+  /// another one, all of which is held out. Errors (bad_input, with key and file): missing,
+  /// unreadable, odd-sized, too short for one microbatch of each kind that is needed.
   static Result<Dataset> open(const Config& config);
+  /// Nothing to train on, and these files to validate on, whatever the deck's are. `key`: what
+  /// messages begin with. Errors: bad_input.
+  static Result<Dataset> open_held_out(const Config& config, const std::vector<std::string>& paths,
+                                       const std::string& key);
 
-  /// Reads every token once: XXH3 of them, in order. Errors (bad_input, with key and file): a token
-  /// >= vocab, `data.hash` given and different.
+  /// Reads every token once: XXH3 of them, in order; with `data.validation_paths` the hash of both
+  /// streams' hashes. Errors (bad_input, with key and file): a token >= vocab, `data.hash` given
+  /// and different.
   Result<std::uint64_t> scan() const;
+  /// A line for each file that looks like one of another format, with key and file.
+  std::vector<std::string> warnings() const;
   /// Equal where processes of a host see the same files: then one of them may scan for all.
   std::string identity() const;
 
+  /// Of `data.paths`.
   std::int64_t tokens() const;
   std::int64_t train_sequences() const;
   std::int64_t validation_sequences() const;

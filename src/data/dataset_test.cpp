@@ -33,6 +33,9 @@ std::string numbered_bytes(std::size_t size) {
   return text;
 }
 
+/// Other tokens of that kind.
+std::string later_bytes(std::size_t size) { return numbered_bytes(80000 + size).substr(80000); }
+
 Config small_config(const std::vector<std::string>& paths) {
   Config config;
   config.model.context = 8;
@@ -260,6 +263,136 @@ TEST(Dataset, ReadsSixteenBitTokensWithAndWithoutHeader) {
   headed.model.vocab = 50800;
   EXPECT_EQ(problem_of(headed), "data.paths: " + (folder / "llmc.bin") +
                                     ": token 50800 at byte 2624 is not below model.vocab = 50800");
+}
+
+TEST(Dataset, ReadsThirtyTwoBitTokensWithAndWithoutHeader) {
+  const DataFolder folder;
+  std::vector<std::uint32_t> tokens(801), with_header = {20240801, 7, 801};
+  std::iota(tokens.begin(), tokens.end(), 100000u);
+  with_header.resize(256);
+  with_header.insert(with_header.end(), tokens.begin(), tokens.end());
+
+  Config plain = small_config({folder.write_u32("plain.bin", tokens)});
+  plain.data.format = DataFormat::tokens_u32;
+  plain.model.vocab = 100801;
+  Config headed = plain;
+  headed.data.paths = {folder.write_u32("llmc.bin", with_header)};
+  const Dataset a = opened(plain), b = opened(headed);
+  EXPECT_EQ(a.tokens(), 801);
+  EXPECT_EQ(a.scan().value(), b.scan().value()) << "the header is no data";
+  const Batch batch = batch_of(a, plain, Purpose::train, 1, 0);
+  EXPECT_EQ(batch, batch_of(b, headed, Purpose::train, 1, 0));
+  for (std::size_t i = 0; i < batch.inputs.size(); ++i) {
+    EXPECT_EQ(batch.targets[i], batch.inputs[i] + 1);
+    EXPECT_EQ((batch.inputs[i] - 100000) % 8, static_cast<int>(i % 8));
+  }
+
+  headed.model.vocab = 100800;
+  EXPECT_EQ(problem_of(headed),
+            "data.paths: " + (folder / "llmc.bin") +
+                ": token 100800 at byte 4224 is not below model.vocab = 100800");
+  tokens[5] = 0xFFFFFFFF;
+  plain.data.paths = {folder.write_u32("huge.bin", tokens)};
+  EXPECT_EQ(problem_of(plain),
+            "data.paths: " + (folder / "huge.bin") +
+                ": token 4294967295 at byte 20 is not below model.vocab = 100801");
+}
+
+TEST(Dataset, WarnsOfFilesThatLookLikeAnotherFormat) {
+  const DataFolder folder;
+  std::vector<std::uint16_t> tokens(801);
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    tokens[i] = static_cast<std::uint16_t>(i * i % 900);
+  }
+  std::string text;
+  while (text.size() < 2000) text += "plain words ";
+  Config config =
+      small_config({folder.write("text.bin", text), folder.write_u16("tokens.bin", tokens)});
+  EXPECT_EQ(opened(config).warnings(),
+            std::vector<std::string>{"data.paths: " + (folder / "tokens.bin") +
+                                     " looks like 16-bit tokens, but is read as data.format = "
+                                     "\"bytes\": if it is, set data.format = \"tokens_u16\""});
+  config.data.format = DataFormat::tokens_u16;
+  config.data.validation_paths = {config.data.paths[0]};
+  EXPECT_EQ(opened(config).warnings(),
+            (std::vector<std::string>{
+                "data.paths: " + (folder / "text.bin") +
+                    " looks like text, but is read as data.format = \"tokens_u16\": if it is, set "
+                    "data.format = \"bytes\"",
+                "data.validation_paths: " + (folder / "text.bin") +
+                    " looks like text, but is read as data.format = \"tokens_u16\": if it is, set "
+                    "data.format = \"bytes\""}));
+}
+
+TEST(Dataset, ValidatesOnFilesOfTheirOwn) {
+  const DataFolder folder;
+  const std::string train = numbered_bytes(8 * 500 + 1), held_out = later_bytes(8 * 9 + 3);
+  Config config = small_config({folder.write("train.bin", train)});
+  config.data.validation_paths = {folder.write("a.bin", held_out.substr(0, 30)),
+                                  folder.write("b.bin", held_out.substr(30))};
+  const Dataset dataset = opened(config);
+  EXPECT_EQ(dataset.train_sequences(), 500) << "none of them is held out";
+  EXPECT_EQ(dataset.validation_sequences(), 9);
+  EXPECT_EQ(dataset.validation_tokens(), 72);
+  ASSERT_EQ(dataset.validation_microbatches(), 3);
+  std::vector<std::size_t> rows;
+  for (std::int32_t i = 0; i < 3; ++i) {
+    for (const std::size_t row :
+         rows_of(batch_of(dataset, config, Purpose::validate, 1, i), held_out, 8)) {
+      rows.push_back(row);
+    }
+  }
+  EXPECT_EQ(rows, (std::vector<std::size_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 8, 8, 8}))
+      << "in order; rows beyond the last one have no targets";
+  const std::set<std::size_t> order = [&] {
+    const auto all = train_order(dataset, config, train, 42);  // 504 sequences
+    return std::set<std::size_t>(all.begin(), all.end());
+  }();
+  EXPECT_EQ(order.size(), 500u);
+
+  const Dataset alone =
+      Dataset::open_held_out(config, config.data.validation_paths, "--data").value();
+  EXPECT_EQ(alone.train_sequences(), 0);
+  EXPECT_EQ(batch_of(alone, config, Purpose::validate, 1, 2),
+            batch_of(dataset, config, Purpose::validate, 9, 2));
+  EXPECT_EQ(alone.scan().value(), hash_bytes(held_out.data(), held_out.size()));
+}
+
+TEST(Dataset, TheHashIsOfTheValidationFilesToo) {
+  const DataFolder folder;
+  Config config = small_config({folder.write("train.bin", numbered_bytes(4001))});
+  const std::string path = folder.write("held_out.bin", later_bytes(100));
+  const Dataset without = opened(config);
+  config.data.validation_paths = {path};
+  const Dataset with = opened(config);
+  const std::uint64_t hash = with.scan().value();
+  EXPECT_NE(hash, without.scan().value());
+  EXPECT_NE(with.identity(), without.identity());
+  EXPECT_TRUE(with.can_be_read_anew());
+  config.data.hash = hex(hash);
+  EXPECT_EQ(problem_of(config), "accepted");
+  folder.write("held_out.bin", later_bytes(99));
+  EXPECT_EQ(problem_of(config).find("data.hash: the data has hash "), 0u);
+}
+
+TEST(Dataset, BadValidationFilesAreNamed) {
+  const DataFolder folder;
+  Config config = small_config({folder.write("train.bin", numbered_bytes(4001))});
+  config.data.validation_paths = {folder / "missing.bin"};
+  EXPECT_EQ(problem_of(config),
+            "data.validation_paths: " + (folder / "missing.bin") + ": No such file or directory");
+  config.data.validation_paths = {folder.write("short.bin", "12345678")};
+  EXPECT_EQ(problem_of(config),
+            "data.validation_paths: too short: 8 tokens; a sequence has model.context + 1 = 9");
+  config.data.validation_paths = {folder.write("beyond.bin", later_bytes(100))};
+  config.model.vocab = 36;
+  EXPECT_EQ(problem_of(config), "data.validation_paths: " + (folder / "beyond.bin") +
+                                    ": token 36 at byte 3 is not below model.vocab = 36");
+  config.model.vocab = 256;
+  config.data.paths = {folder.write("tiny.bin", numbered_bytes(24))};
+  EXPECT_EQ(problem_of(config),
+            "data.paths: too short: 24 tokens are 2 sequences of model.context + 1 = 9 tokens; "
+            "training needs at least train.microbatch_size = 4");
 }
 
 TEST(Dataset, HeadersThatContradictTheFileAreRefused) {

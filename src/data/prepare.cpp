@@ -1,6 +1,7 @@
 #include "data/prepare.hpp"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 
 #include <cerrno>
 #include <cstring>
@@ -34,7 +35,7 @@ class FileCollector {
   Status add_source(const std::string& source);
 
   const std::set<std::string>& paths() const { return paths_; }
-  std::int64_t unreadable_folders() const { return unreadable_folders_; }
+  const LeftOut& unreadable_folders() const { return unreadable_folders_; }
 
  private:
   void add_folder(const std::string& top);
@@ -42,7 +43,7 @@ class FileCollector {
 
   fs::path out_;
   std::set<std::string> paths_;
-  std::int64_t unreadable_folders_ = 0;
+  LeftOut unreadable_folders_;
 };
 
 Status FileCollector::add_source(const std::string& source) {
@@ -73,7 +74,7 @@ void FileCollector::add_folder(const std::string& top) {
     folders.pop_back();
     std::error_code error;
     fs::directory_iterator entry(folder, error);
-    if (error) ++unreadable_folders_;
+    if (error) unreadable_folders_.add(folder.string());
     for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
       std::error_code ignored;
       const fs::file_status status = entry->symlink_status(ignored);
@@ -92,8 +93,15 @@ bool FileCollector::is_output(const fs::path& path) const {
   return fs::equivalent(folder_of(path), folder_of(out_), error);
 }
 
-bool is_text(std::string_view bytes) {
-  return bytes.find('\0') == std::string_view::npos && is_utf8(bytes);
+/// Where a file with this content counts as left out; null where it is text.
+LeftOut* kind_of(std::string_view bytes, PreparedText& prepared) {
+  // UTF-32 of little-endian machines begins like UTF-16.
+  if (bytes.starts_with("\xFF\xFE") || bytes.starts_with("\xFE\xFF") ||
+      bytes.starts_with(std::string_view("\0\0\xFE\xFF", 4))) {
+    return &prepared.utf16;
+  }
+  if (bytes.find('\0') != std::string_view::npos) return &prepared.binary;
+  return is_utf8(bytes) ? nullptr : &prepared.not_utf8;
 }
 
 Status check_out(const std::string& out) {
@@ -121,13 +129,13 @@ int write_texts(const Descriptor& file, const std::set<std::string>& paths,
   for (const std::string& path : paths) {
     const Result<MappedFile> source = MappedFile::open(path);
     if (!source.ok()) {
-      ++prepared.not_text;
+      prepared.unreadable.add(path);
       continue;
     }
     const std::string_view bytes = source.value().bytes();
     if (bytes.empty()) continue;
-    if (!is_text(bytes)) {
-      ++prepared.not_text;
+    if (LeftOut* const kind = kind_of(bytes, prepared); kind != nullptr) {
+      kind->add(path);
       continue;
     }
     if (!seen.insert({hash_bytes(bytes.data(), bytes.size()), bytes.size()}).second) {
@@ -144,26 +152,70 @@ int write_texts(const Descriptor& file, const std::set<std::string>& paths,
   return 0;
 }
 
+/// Whether `out` holds something; of no bytes there is nothing to lose.
+bool holds_something(const std::string& out) {
+  std::error_code error;
+  const fs::file_status status = fs::symlink_status(out, error);
+  if (!fs::exists(status)) return false;
+  return !fs::is_regular_file(status) || fs::file_size(out, error) > 0 || error;
+}
+
+bool have_equal_content(const std::string& a, const std::string& b) {
+  const Result<MappedFile> file_a = MappedFile::open(a), file_b = MappedFile::open(b);
+  return file_a.ok() && file_b.ok() && file_a.value().bytes() == file_b.value().bytes();
+}
+
+Status no_text(const std::string& out, const PreparedText& prepared) {
+  const std::string advice = prepared.advice();
+  return Status::bad_input(out + ": not written, for the sources hold no text" +
+                           (advice.empty() ? "" : "\n" + advice));
+}
+
 }  // namespace
 
-Result<PreparedText> prepare_text(const std::string& out, const std::vector<std::string>& sources) {
+std::string PreparedText::advice() const {
+  std::string text;
+  const auto add = [&text](const LeftOut& kind, const std::string& what) {
+    if (kind.files == 0) return;
+    const std::string more = kind.files == 1 ? "" : fmt::format(" and {} more", kind.files - 1);
+    text += (text.empty() ? "" : "\n") + fmt::format("{}{}: {}", kind.first, more, what);
+  };
+  add(not_utf8, fmt::format("not UTF-8; if it is Latin-1: iconv -f latin1 -t utf8 {} > NEW.txt",
+                            not_utf8.first));
+  add(utf16, fmt::format("UTF-16 or UTF-32, not UTF-8: iconv -f utf16 -t utf8 {} > NEW.txt (or "
+                         "-f utf32)",
+                         utf16.first));
+  add(binary, "not text: NUL bytes");
+  add(unreadable, "cannot be read");
+  return text;
+}
+
+Result<PreparedText> prepare_text(const std::string& out, const std::vector<std::string>& sources,
+                                  Existing existing) {
   if (const Status status = check_out(out); !status.ok()) return status;
   FileCollector collector(out);
   for (const std::string& source : sources) {
     if (const Status status = collector.add_source(source); !status.ok()) return status;
   }
   PreparedText prepared;
-  prepared.not_text = collector.unreadable_folders();
+  prepared.unreadable = collector.unreadable_folders();
   TemporaryFile temporary(out);
   Descriptor file = Descriptor::open(temporary.name(), O_WRONLY | O_CREAT | O_EXCL);
   if (!file.valid()) return unwritable(out, errno);
   int error = write_texts(file, collector.paths(), prepared);
-  if (error == 0 && prepared.files == 0) {
-    return Status::bad_input(out + ": not written, for the sources hold no text");
-  }
+  if (error == 0 && prepared.files == 0) return no_text(out, prepared);
   if (error == 0) error = sync_descriptor(file);
   if (error == 0) error = file.close();
   if (error != 0) return unwritable(out, error);
+  if (existing == Existing::keep && holds_something(out)) {
+    prepared.was_there = have_equal_content(out, temporary.name());
+    if (prepared.was_there) return prepared;
+    return Status::bad_input(
+        out +
+        ": exists, and is not what these texts give: it was left as it is. The first name is "
+        "that of the file to write (swarmpi prepare OUT.bin PATH...): choose another one, or "
+        "replace it with --force");
+  }
   // Not `stopped`: exit status 3 means that a run can be resumed.
   const Status published = temporary.publish();
   if (!published.ok()) return Status::bad_input(published.message());

@@ -11,8 +11,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-PreparedText prepared(const std::string& out, const std::vector<std::string>& sources) {
-  const Result<PreparedText> result = prepare_text(out, sources);
+PreparedText prepared(const std::string& out, const std::vector<std::string>& sources,
+                      Existing existing = Existing::keep) {
+  const Result<PreparedText> result = prepare_text(out, sources, existing);
   EXPECT_TRUE(result.ok()) << result.status().message();
   return result.ok() ? result.value() : PreparedText{};
 }
@@ -43,7 +44,7 @@ TEST(Prepare, JoinsTheTextsOfFoldersSortedByPath) {
   EXPECT_EQ(result.files, 5);
   EXPECT_EQ(result.bytes, static_cast<std::int64_t>(content_of(out).size()));
   EXPECT_EQ(result.duplicates, 0);
-  EXPECT_EQ(result.not_text, 0);
+  EXPECT_EQ(result.not_text(), 0);
 }
 
 TEST(Prepare, LeavesOutWhatIsNotTextWhatIsEmptyAndWhatCameBefore) {
@@ -57,7 +58,7 @@ TEST(Prepare, LeavesOutWhatIsNotTextWhatIsEmptyAndWhatCameBefore) {
   const PreparedText result = prepared(folder / "out", {folder / "in"});
   EXPECT_EQ(content_of(folder / "out"), "text \xE2\x82\xAC\nmore");
   EXPECT_EQ(result.files, 2);
-  EXPECT_EQ(result.not_text, 2);
+  EXPECT_EQ(result.not_text(), 2);
   EXPECT_EQ(result.duplicates, 1);
 }
 
@@ -98,7 +99,7 @@ TEST(Prepare, DoesNotReadItsOwnOutput) {
   prepared(out, {folder / "in"});
   EXPECT_EQ(content_of(out), "a");
   folder.write("in/out.bin", "of an earlier run");
-  prepared(out, {folder / "in", out});
+  prepared(out, {folder / "in", out}, Existing::replace);
   EXPECT_EQ(content_of(out), "a") << "not even when it is named";
   const fs::path before = fs::current_path();
   fs::current_path(folder / "in");
@@ -106,6 +107,59 @@ TEST(Prepare, DoesNotReadItsOwnOutput) {
   fs::current_path(before);
   EXPECT_EQ(content_of(out), "a");
   EXPECT_EQ(files_in(folder / "in"), 3u) << "no partial file of ours is left";
+}
+
+TEST(Prepare, ATextInThePlaceOfTheOutputIsKept) {
+  const DataFolder folder;
+  const std::string a = folder.write("a.txt", "precious"), b = folder.write("b.txt", "text");
+  const std::string problem = problem_of(a, {b});
+  EXPECT_EQ(problem.find(a + ": exists, and is not what these texts give"), 0u) << problem;
+  EXPECT_NE(problem.find("swarmpi prepare OUT.bin PATH..."), std::string::npos) << problem;
+  EXPECT_EQ(content_of(a), "precious");
+  fs::create_symlink(a, folder / "link");
+  fs::create_symlink(folder / "gone", folder / "dangling");
+  EXPECT_NE(problem_of(folder / "link", {b}), "accepted");
+  EXPECT_NE(problem_of(folder / "dangling", {b}), "accepted");
+  EXPECT_EQ(files_in(folder.path()), 3u) << "no partial file is left";
+
+  const PreparedText forced = prepared(a, {b}, Existing::replace);
+  EXPECT_FALSE(forced.was_there);
+  EXPECT_EQ(content_of(a), "text");
+}
+
+TEST(Prepare, MayBeRepeated) {
+  const DataFolder folder;
+  folder.write("in/a", "a");
+  const std::string out = folder.write("out.bin", "");
+  EXPECT_FALSE(prepared(out, {folder / "in"}).was_there) << "of an empty file nothing is lost";
+  const auto written = fs::last_write_time(out);
+  const PreparedText again = prepared(out, {folder / "in"});
+  EXPECT_TRUE(again.was_there);
+  EXPECT_EQ(again.files, 1);
+  EXPECT_EQ(fs::last_write_time(out), written) << "a run may read it";
+
+  folder.write("in/b", "b");
+  EXPECT_NE(problem_of(out, {folder / "in"}), "accepted") << "other text is another file";
+  EXPECT_EQ(content_of(out), "a");
+}
+
+TEST(Prepare, SaysWhatIsWrongWithTextOfOtherEncodings) {
+  const DataFolder folder;
+  const std::string latin1 = folder.write("in/a.txt", "latin-1 \xE9t\xE9");
+  folder.write("in/b.txt", "\xE4");
+  const std::string utf16 = folder.write("in/c.txt", std::string("\xFF\xFEt\0e\0x\0t\0", 10));
+  const std::string out = folder / "out";
+  EXPECT_EQ(problem_of(out, {folder / "in"}),
+            out + ": not written, for the sources hold no text\n" + latin1 +
+                " and 1 more: not UTF-8; if it is Latin-1: iconv -f latin1 -t utf8 " + latin1 +
+                " > NEW.txt\n" + utf16 + ": UTF-16 or UTF-32, not UTF-8: iconv -f utf16 -t utf8 " +
+                utf16 + " > NEW.txt (or -f utf32)");
+
+  folder.write("in/d.txt", "text");
+  const PreparedText result = prepared(out, {folder / "in"});
+  EXPECT_EQ(result.not_utf8.files, 2);
+  EXPECT_EQ(result.utf16.files, 1);
+  EXPECT_EQ(result.advice().find(latin1), 0u);
 }
 
 TEST(Prepare, SpecialFilesInFoldersArePassedOver) {
@@ -127,7 +181,7 @@ TEST(Prepare, UnreadableFilesInFoldersAreCounted) {
   const PreparedText result = prepared(folder / "out", {folder / "in"});
   fs::permissions(folder / "in/c", fs::perms::owner_all);
   EXPECT_EQ(content_of(folder / "out"), "a");
-  EXPECT_EQ(result.not_text, 2);
+  EXPECT_EQ(result.not_text(), 2);
 }
 
 TEST(Prepare, ProblemsLeaveWhatWasThereAlone) {
@@ -138,7 +192,9 @@ TEST(Prepare, ProblemsLeaveWhatWasThereAlone) {
   EXPECT_EQ(problem_of(out, {folder / "in", missing}),
             missing + ": cannot be read: No such file or directory");
   EXPECT_EQ(problem_of(out, {"/dev/null"}), "/dev/null: is neither a file nor a folder");
-  EXPECT_EQ(problem_of(out, {folder / "in"}), out + ": not written, for the sources hold no text");
+  EXPECT_EQ(problem_of(out, {folder / "in"}), out +
+                                                  ": not written, for the sources hold no text\n" +
+                                                  (folder / "in/nul") + ": not text: NUL bytes");
   EXPECT_EQ(problem_of(out, {}), out + ": not written, for the sources hold no text");
   EXPECT_EQ(content_of(out), "precious");
 

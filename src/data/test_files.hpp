@@ -37,6 +37,10 @@ class DataFolder {
     return write(name,
                  std::string(reinterpret_cast<const char*>(tokens.data()), 2 * tokens.size()));
   }
+  std::string write_u32(const std::string& name, const std::vector<std::uint32_t>& tokens) const {
+    return write(name,
+                 std::string(reinterpret_cast<const char*>(tokens.data()), 4 * tokens.size()));
+  }
 
  private:
   std::filesystem::path path_;

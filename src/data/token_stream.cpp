@@ -7,36 +7,33 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <optional>
 
 #include "core/check.hpp"
 #include "core/hash.hpp"
+#include "data/token_format.hpp"
 
 namespace swarmpi {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "token files are little-endian");
 
-// llm.c's header: 256 int32, of which magic, version and number of tokens are used.
-constexpr std::size_t kHeaderBytes = 256 * sizeof(std::int32_t);
-constexpr std::int32_t kHeaderMagic = 20240520;
-constexpr std::int32_t kHeaderVersion = 1;
-
-Status bad_file(const std::string& path, const std::string& why) {
-  return Status::bad_input("data.paths: " + path + ": " + why);
-}
-
-std::int32_t header_field(std::string_view bytes, std::size_t index) {
-  std::int32_t value = 0;
-  std::memcpy(&value, bytes.data() + index * sizeof value, sizeof value);
-  return value;
-}
-
-bool has_header(std::string_view bytes) {
-  return bytes.size() >= kHeaderBytes && header_field(bytes, 0) == kHeaderMagic;
+/// What `use` gives for the type of the tokens as they are stored.
+template <class Use>
+auto with_token_type(DataFormat format, const Use& use) {
+  switch (format) {
+    case DataFormat::tokens_u16:
+      return use(std::uint16_t{});
+    case DataFormat::tokens_u32:
+      return use(std::uint32_t{});
+    case DataFormat::bytes:
+      break;
+  }
+  return use(std::uint8_t{});
 }
 
 template <class Token>
-std::int32_t token_at(std::string_view stored, std::int64_t index) {
+Token token_at(std::string_view stored, std::int64_t index) {
   Token value = 0;
   std::memcpy(&value, stored.data() + static_cast<std::size_t>(index) * sizeof value, sizeof value);
   return value;
@@ -45,7 +42,8 @@ std::int32_t token_at(std::string_view stored, std::int64_t index) {
 template <class Token>
 void copy(std::string_view stored, std::int64_t first, std::span<std::int32_t> out) {
   for (std::size_t i = 0; i < out.size(); ++i) {
-    out[i] = token_at<Token>(stored, first + static_cast<std::int64_t>(i));
+    out[i] =
+        static_cast<std::int32_t>(token_at<Token>(stored, first + static_cast<std::int64_t>(i)));
   }
 }
 
@@ -71,11 +69,13 @@ std::int64_t first_beyond(std::string_view stored, std::int64_t vocab) {
 
 }  // namespace
 
-Result<TokenStream> TokenStream::open(const DataConfig& config) {
-  if (config.paths.empty()) return Status::bad_input("data.paths: no file is named");
+Result<TokenStream> TokenStream::open(const std::string& key, const std::vector<std::string>& paths,
+                                      DataFormat format) {
+  if (paths.empty()) return Status::bad_input(key + ": no file is named");
   TokenStream stream;
-  stream.wide_ = config.format == DataFormat::tokens_u16;
-  for (const std::string& path : config.paths) {
+  stream.key_ = key;
+  stream.format_ = format;
+  for (const std::string& path : paths) {
     if (const Status status = stream.add(path); !status.ok()) return status;
   }
   return stream;
@@ -86,27 +86,13 @@ Status TokenStream::add(const std::string& path) {
   if (!file.ok()) return bad_file(path, file.status().message());
   const std::string_view bytes = file.value().bytes();
   if (bytes.empty()) return bad_file(path, "is empty");
-  if (wide_ && bytes.size() % 2 != 0) {
-    return bad_file(path,
-                    fmt::format("holds {} bytes, an odd number, so it is not made of 16-bit tokens",
-                                bytes.size()));
-  }
+  const Result<std::size_t> header = header_bytes(bytes, format_);
+  if (!header.ok()) return bad_file(path, header.status().message());
   Part part;
   part.path = path;
-  if (wide_ && has_header(bytes)) {
-    part.header_bytes = kHeaderBytes;
-    const std::int32_t version = header_field(bytes, 1);
-    if (version != kHeaderVersion) {
-      return bad_file(path, fmt::format("has version {} of llm.c's header, only {} is known",
-                                        version, kHeaderVersion));
-    }
-  }
+  part.header_bytes = header.value();
   part.first = tokens_;
-  part.tokens = static_cast<std::int64_t>((bytes.size() - part.header_bytes) / (wide_ ? 2 : 1));
-  if (part.header_bytes > 0 && header_field(bytes, 2) != part.tokens) {
-    return bad_file(path, fmt::format("its header says {} tokens, but {} are there",
-                                      header_field(bytes, 2), part.tokens));
-  }
+  part.tokens = static_cast<std::int64_t>(bytes.size() - part.header_bytes) / token_bytes(format_);
   tokens_ += part.tokens;
   part.file = std::move(file).value();
   parts_.push_back(std::move(part));
@@ -114,16 +100,29 @@ Status TokenStream::add(const std::string& path) {
 }
 
 Status TokenStream::check_tokens(const Part& part, std::int64_t vocab) const {
-  const std::string_view stored = part.stored();
-  const std::int64_t bad = wide_ ? first_beyond<std::uint16_t>(stored, vocab)
-                                 : first_beyond<std::uint8_t>(stored, vocab);
-  if (bad == part.tokens) return {};
-  const std::int64_t offset = bad * (wide_ ? 2 : 1);
-  const std::int32_t value =
-      wide_ ? token_at<std::uint16_t>(stored, bad) : token_at<std::uint8_t>(stored, bad);
-  return bad_file(part.path,
-                  fmt::format("token {} at byte {} is not below model.vocab = {}", value,
-                              static_cast<std::int64_t>(part.header_bytes) + offset, vocab));
+  return with_token_type(format_, [&]<class Token>(Token) -> Status {
+    const std::string_view stored = part.stored();
+    const std::int64_t bad = first_beyond<Token>(stored, vocab);
+    if (bad == part.tokens) return {};
+    const std::int64_t offset =
+        static_cast<std::int64_t>(part.header_bytes) + bad * token_bytes(format_);
+    return bad_file(part.path,
+                    fmt::format("token {} at byte {} is not below model.vocab = {}",
+                                std::int64_t{token_at<Token>(stored, bad)}, offset, vocab));
+  });
+}
+
+std::vector<std::string> TokenStream::warnings() const {
+  std::vector<std::string> lines;
+  for (const Part& part : parts_) {
+    const std::optional<DataFormat> likely = likely_format(part.file.bytes());
+    if (!likely || *likely == format_) continue;
+    lines.push_back(fmt::format(
+        "{}: {} looks like {}, but is read as data.format = \"{}\": if it is, set data.format = "
+        "\"{}\"",
+        key_, part.path, look_of(*likely), name_of(format_), name_of(*likely)));
+  }
+  return lines;
 }
 
 Result<std::uint64_t> TokenStream::scan(std::int64_t vocab) const {
@@ -143,16 +142,14 @@ Status TokenStream::read(std::int64_t first, std::span<std::int32_t> out) const 
               1;
   for (std::int64_t done = 0; done < count; ++part) {
     if (!part->file.is_whole()) {
-      return Status::stopped("data.paths: " + part->path +
+      return Status::stopped(key_ + ": " + part->path +
                              " was cut shorter since the run began: restore it, then resume");
     }
     const std::int64_t start = first + done - part->first;
     const std::int64_t here = std::min(count - done, part->tokens - start);
     const auto piece = out.subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(here));
-    if (wide_)
-      copy<std::uint16_t>(part->stored(), start, piece);
-    else
-      copy<std::uint8_t>(part->stored(), start, piece);
+    with_token_type(format_,
+                    [&]<class Token>(Token) { copy<Token>(part->stored(), start, piece); });
     done += here;
   }
   return {};

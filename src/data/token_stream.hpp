@@ -1,5 +1,5 @@
 #pragma once
-// The token files of a deck as one stream.
+// Token files as one stream.
 
 #include <cstdint>
 #include <span>
@@ -15,8 +15,10 @@ namespace swarmpi {
 
 class TokenStream {
  public:
-  /// Maps the files. Errors: bad_input with `data.paths` and the file.
-  static Result<TokenStream> open(const DataConfig& config);
+  /// Maps the files. `key`: the deck's, which messages begin with. Errors: bad_input with key and
+  /// file.
+  static Result<TokenStream> open(const std::string& key, const std::vector<std::string>& paths,
+                                  DataFormat format);
 
   std::int64_t tokens() const { return tokens_; }
 
@@ -27,6 +29,9 @@ class TokenStream {
   /// Copies tokens first .. first + out.size() - 1. Errors: stopped, if a file was cut
   /// shorter since it was opened.
   Status read(std::int64_t first, std::span<std::int32_t> out) const;
+
+  /// A line for each file that looks like one of another format, with key and file.
+  std::vector<std::string> warnings() const;
 
   /// Of all files; see MappedFile::identity(). "" where that of one is not known.
   std::string identity() const;
@@ -47,8 +52,12 @@ class TokenStream {
 
   Status add(const std::string& path);
   Status check_tokens(const Part& part, std::int64_t vocab) const;
+  Status bad_file(const std::string& path, const std::string& why) const {
+    return Status::bad_input(key_ + ": " + path + ": " + why);
+  }
 
-  bool wide_ = false;  ///< 16 bits a token, little-endian; else 8
+  std::string key_;
+  DataFormat format_ = DataFormat::bytes;
   std::vector<Part> parts_;
   std::int64_t tokens_ = 0;
 };

@@ -14,7 +14,7 @@ namespace swarmpi {
 /// A tensor of a model as such a file must have it.
 struct WeightsEntry {
   std::string name;
-  std::vector<std::int64_t> shape;  ///< (rows, columns) or (elements)
+  std::vector<std::int64_t> shape;  ///< (rows, columns); of a vector (1, elements)
   std::int64_t first_index = 0;     ///< place of its first element in the model
 };
 

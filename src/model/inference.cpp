@@ -13,9 +13,8 @@
 namespace swarmpi {
 namespace {
 
-// One sequence, one version of the weights.
+// One version of the weights.
 Config for_inference(Config config) {
-  config.train.microbatch_size = 1;
   config.train.updates = Updates::synchronous;
   return config;
 }
@@ -25,7 +24,7 @@ std::int64_t rounded_up(std::int64_t tokens, std::int64_t context) {
   return std::min((tokens + kStep - 1) / kStep * kStep, context);
 }
 
-// The passes over so many positions of one sequence.
+// The passes over so many positions of each sequence.
 struct Window {
   Window(StageShape shape, const StageSpec& spec, const StageTensors& tensors,
          kernels::Backend& backend)
@@ -64,22 +63,39 @@ struct Inference::Impl {
     }
   }
 
-  /// All tokens have so many positions from now on.
-  void set_positions(std::int64_t positions) {
-    if (static_cast<std::int64_t>(tokens.size()) == positions) return;
-    tokens.resize(static_cast<std::size_t>(positions));
+  /// Tokens are so many sequences of so many positions from now on.
+  void set_shape(std::int64_t new_sequences, std::int64_t new_positions) {
+    if (sequences == new_sequences && positions == new_positions) return;
+    sequences = new_sequences;
+    positions = new_positions;
+    tokens.resize(static_cast<std::size_t>(sequences * positions));
     for (const auto& stage : stages) {
       StageShape shape(config, stage->spec);
-      shape.context = shape.rows = positions;
+      shape.sequences = sequences;
+      shape.context = positions;
+      shape.rows = sequences * positions;
       stage->window = nullptr;  // its memory first
       stage->window = std::make_unique<Window>(shape, stage->spec, stage->tensors, backend);
       boundary.resize(shape.activations_format().size_bytes());
     }
   }
 
+  /// All layers of all stages, over `tokens`.
+  void forward() {
+    for (const auto& stage : stages) {
+      Passes& passes = stage->window->passes;
+      passes.forward(stage->window->slots.scratch(), stage->state.newest_weights(), tokens,
+                     boundary.data());
+      if (stage->spec.has_head) break;
+      passes.write_output(boundary.data());
+      backend.finish();
+    }
+  }
+
   Config config;
   kernels::Backend& backend;
   std::vector<std::unique_ptr<InferenceStage>> stages;
+  std::int64_t sequences = 0, positions = 0;
   std::vector<std::int32_t> tokens;
   std::vector<std::byte> boundary;  // what crosses the cut that the passes are at
   std::unique_ptr<kernels::Memory> mean_and_rstd, normed_row, logits_row;
@@ -113,16 +129,9 @@ void Inference::next_logits(std::span<const std::int32_t> tokens, std::span<floa
 
   // Attention is causal: what stands behind the last token changes nothing, but for the scales of
   // codecs with blocks.
-  m.set_positions(rounded_up(count, model.context));
+  m.set_shape(1, rounded_up(count, model.context));
   std::fill(std::copy(tokens.begin(), tokens.end(), m.tokens.begin()), m.tokens.end(), 0);
-  for (const auto& stage : m.stages) {
-    Passes& passes = stage->window->passes;
-    passes.forward(stage->window->slots.scratch(), stage->state.newest_weights(), m.tokens,
-                   m.boundary.data());
-    if (stage->spec.has_head) break;
-    passes.write_output(m.boundary.data());
-    m.backend.finish();
-  }
+  m.forward();
 
   const InferenceStage& last_stage = *m.stages.back();
   const WeightVersion& weights = last_stage.state.newest_weights();
@@ -140,6 +149,21 @@ void Inference::next_logits(std::span<const std::int32_t> tokens, std::span<floa
                            nullptr, {});
   m.backend.copy_out(logits.data(), out);
   m.backend.finish();
+}
+
+double Inference::loss(std::span<const std::int32_t> tokens,
+                       std::span<const std::int32_t> targets) {
+  Impl& m = *impl_;
+  m.set_shape(m.config.train.microbatch_size, m.config.model.context);
+  SWARMPI_CHECK(tokens.size() == m.tokens.size() && targets.size() == m.tokens.size(),
+                "a microbatch of tokens and targets");
+  std::copy(tokens.begin(), tokens.end(), m.tokens.begin());
+  m.forward();
+  const InferenceStage& last = *m.stages.back();
+  double nats = 0;
+  last.window->passes.loss(nats, last.state.newest_weights(), targets);
+  m.backend.finish();
+  return nats;
 }
 
 }  // namespace swarmpi

@@ -1,5 +1,6 @@
 #pragma once
-// The whole model for writing text: no targets, no gradients, only what comes next.
+// The whole model without gradients: what comes next, for writing text, and the loss of one that is
+// there.
 
 #include <cstdint>
 #include <memory>
@@ -14,7 +15,8 @@ namespace swarmpi {
 
 class Inference {
  public:
-  /// REQUIRES: the backend is reserved for one sequence of the deck's model.
+  /// REQUIRES: the backend is reserved for the deck's microbatches; where loss() is not called, for
+  /// one sequence of its model.
   Inference(const Config& config, kernels::Backend& backend);
   ~Inference();
 
@@ -26,6 +28,8 @@ class Inference {
   /// Logits (V) of the token after `tokens`. REQUIRES: 1 <= tokens <= context, each < vocab. Costs
   /// a forward pass over that many positions, rounded up so that the backend meets few shapes.
   void next_logits(std::span<const std::int32_t> tokens, std::span<float> logits);
+  /// The loss in nats of a microbatch (B*T), bit for bit as training validates it.
+  double loss(std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets);
 
  private:
   struct Impl;

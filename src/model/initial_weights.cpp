@@ -7,7 +7,6 @@
 namespace swarmpi {
 
 WeightsEntry entry_of(const TensorInfo& tensor) {
-  if (!tensor.is_matrix()) return {tensor.name, {tensor.columns}, tensor.first_index};
   return {tensor.name, {tensor.rows, tensor.columns}, tensor.first_index};
 }
 

@@ -308,7 +308,7 @@ TEST(Leader, NoticesFromAllStopTheRunAndFromOneItLeaves) {
 
 TEST(Leader, WhereTheTimeIsOverTheRunStopsAsIfSomebodyHadAsked) {
   RunPlan limited = tiny_plan(2, 20);
-  limited.stops_at_s = {100, "train.max_hours = 0.03 are over"};
+  limited.stops_at_s = {1, "train.max_hours = 0.03 are over"};
   LeaderOfThree scene(false, limited);
   scene.leader->receive(RecordDurable{1});  // its `leader` event
   const auto end_at = [&](double at_s) -> std::optional<StoreEnd> {
@@ -319,8 +319,8 @@ TEST(Leader, WhereTheTimeIsOverTheRunStopsAsIfSomebodyHadAsked) {
     }
     return {};
   };
-  EXPECT_FALSE(end_at(99));
-  const auto end = end_at(101);
+  EXPECT_FALSE(end_at(0.9));
+  const auto end = end_at(1.1);
   ASSERT_TRUE(end);
   EXPECT_EQ(end->code, ExitStatus::stopped);
   EXPECT_EQ(end->why, "train.max_hours = 0.03 are over");

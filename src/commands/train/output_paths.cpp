@@ -85,12 +85,15 @@ Status refuse_checkpoints_of_a_running_run(const OutputPaths& paths) {
                   paths.checkpoints, owner.value()));
 }
 
-Status refuse_data_as_output(const OutputPaths& paths, const std::vector<std::string>& data) {
+Status refuse_data_as_output(const OutputPaths& paths, const DataConfig& data) {
   std::error_code error;
-  for (const std::string& path : data) {
-    if (!fs::equivalent(path, paths.run_file, error)) continue;
-    return Status::bad_input("output.run: " + paths.run_file +
-                             " is one of data.paths: choose another --out");
+  for (const auto& [key, files] : {std::pair("data.paths", &data.paths),
+                                   std::pair("data.validation_paths", &data.validation_paths)}) {
+    for (const std::string& path : *files) {
+      if (!fs::equivalent(path, paths.run_file, error)) continue;
+      return Status::bad_input(
+          fmt::format("output.run: {} is one of {}: choose another --out", paths.run_file, key));
+    }
   }
   return {};
 }
@@ -129,7 +132,7 @@ Status check_outputs(const OutputPaths& paths, const TrainOptions& options, cons
     if (Status status = refuse_existing(paths); !status.ok()) return status;
   }
   if (Status status = refuse_checkpoints_of_a_running_run(paths); !status.ok()) return status;
-  if (Status status = refuse_data_as_output(paths, config.data.paths); !status.ok()) return status;
+  if (Status status = refuse_data_as_output(paths, config.data); !status.ok()) return status;
   return prove_outputs_writable(paths, checkpoint_bytes(config));
 }
 

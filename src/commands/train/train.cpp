@@ -156,6 +156,19 @@ Result<Stages> make_state(MpiSession& session, PreparedRun& run) {
   return std::move(started.value().stages);
 }
 
+// What does not keep the run from starting, but may be a mistake. Of a newcomer's data the first
+// ranks have told.
+void print_warnings(const PreparedRun& run, std::ostream& error) {
+  if (run.options.joins) return;
+  for (const std::string& warning : run.data.warnings()) {
+    error << "swarmpi: warning: " << with_place(run.config, Status::bad_input(warning)).message()
+          << std::endl;
+  }
+  if (run.start.checkpoint) {
+    warn_of_damaged(*run.start.checkpoint, "the run goes on from", error);
+  }
+}
+
 // Those of all ranks that started the run, too, where this process has come later.
 std::string host_list(const PreparedRun& run, const std::vector<std::string>& hosts) {
   std::string list = run.options.joins ? run.options.joins->hosts : "";
@@ -268,9 +281,7 @@ ExitStatus train(const std::variant<TrainOptions, NewcomerOptions>& asked, const
   const Result<std::vector<std::string>> hosts = shake_hands(session, prepared);
   if (!hosts.ok()) return refuse(session, hosts.status(), error);
   PreparedRun& run = prepared.value();
-  if (session.rank() == 0 && run.start.checkpoint && !run.options.joins) {
-    warn_of_damaged(*run.start.checkpoint, "the run goes on from", error);
-  }
+  if (session.rank() == 0) print_warnings(run, error);
 
   // 6. State: initial or of a checkpoint. A newcomer has none yet.
   Result<Stages> stages = make_state(session, run);

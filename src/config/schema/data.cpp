@@ -21,17 +21,23 @@ Keys data_keys() {
        .help = "token files; several are read one after the other as one stream"},
       {.name = "format",
        .field = data<&D::format>(),
-       .help = "\"bytes\": one byte a token; \"tokens_u16\": 16 bits a token, without header "
-               "(nanoGPT) or with (llm.c)"},
+       .help =
+           "\"bytes\": one byte a token; \"tokens_u16\", \"tokens_u32\": 16 or 32 bits a token, "
+           "without header (nanoGPT) or with (llm.c)"},
+      {.name = "validation_paths",
+       .field = data<&D::validation_paths>(),
+       .on_resume = kMayChange,
+       .help = "files for validation alone, of the same format; all of data.paths is trained on "
+               "then; empty: data.validation_fraction of it is held out"},
       {.name = "validation_fraction",
        .field = data<&D::validation_fraction>(),
        .range = fraction(),
        .help = "share of the sequences that is held out for validation, chosen by a hash of their "
-               "index; 0: none"},
+               "index; 0: none; without effect where there are data.validation_paths"},
       {.name = "hash",
        .field = data<&D::hash>(),
-       .help = "hash that the tokens must have, 16 hexadecimal digits in lower case; other data "
-               "are refused; empty: not checked"},
+       .help = "hash that the tokens must have, those for validation included, 16 hexadecimal "
+               "digits in lower case; other data are refused; empty: not checked"},
   };
 }
 
