@@ -205,6 +205,8 @@ class Info(SwarmpiTest):
             ["train", "none.toml"],
             ["check", "none.toml"],
             ["sample", "none", "--prompt", "a"],
+            ["check", self.deck, "--set", "data.paths=none.bin"],
+            ["prepare", "out.bin", "none.txt"],
         ):
             with self.subTest(arguments=arguments):
                 status, _, err = self.run_program(*arguments, cwd=self.folder)
