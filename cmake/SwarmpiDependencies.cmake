@@ -3,7 +3,7 @@ find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)  # oneDNN's threads: their number is set through it
 find_package(MPI REQUIRED COMPONENTS CXX)
 find_package(dnnl REQUIRED)
-find_package(HDF5 REQUIRED COMPONENTS C)
+find_package(HDF5 REQUIRED COMPONENTS C HL)
 find_package(tomlplusplus REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(fmt 8 REQUIRED)

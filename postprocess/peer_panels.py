@@ -23,11 +23,8 @@ class Peers:
 
     def __init__(self, table):
         self.table = {name: table[name][:] for name in COLUMNS}
-        for name in (
-            "microbatches",
-            "transfer_s",
-            "useful_s",
-        ):  # of earlier versions some lack them
+        # Early files lack some.
+        for name in ("microbatches", "transfer_s", "useful_s"):
             there = name in table
             self.table[name] = table[name][:] if there else np.zeros(len(self.table["peer"]))
         if any(len(values) != len(self.table["peer"]) for values in self.table.values()):
@@ -58,7 +55,7 @@ class Peers:
         return self.totals("useful_s") / np.maximum(whole_s, 1e-300)
 
     def speeds(self):
-        """Of each peer its speed beside the fastest in its stages; NaN where it has done nothing."""
+        """Of each peer its speed beside the fastest in its stages; NaN if it has done nothing."""
         both = np.stack([self.table["peer"], self.table["stage"]])
         (peer, stage), pair = np.unique(both, axis=1, return_inverse=True)
         done = np.bincount(pair.reshape(-1), self.table["microbatches"] - self.table["repeated"])

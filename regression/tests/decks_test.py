@@ -40,7 +40,7 @@ class Decks(SwarmpiTest):
         # Two bytes a token, and so many that a small share of the sequences is not none.
         self.write("runs/gpt2/tokens_u16.bin", words(3, 1000)[:20000] * 800)
         for name in ("mine", "cluster"):
-            self.write(f"runs/{name}/text.bin", words(4, 6000))
+            self.write(f"runs/{name}/text.bin", words(2, 6000))  # as `prepare` makes it
 
     def write(self, name, text):
         path = self.path(*name.split("/"))

@@ -20,7 +20,8 @@ struct FileFormat {
   std::string mark() const { return mark(newest); }
 };
 
-inline constexpr FileFormat kRunFileFormat{"swarmpi run ", "a run file", 1, 1};
+/// In version 1 the attributes `seed` and `complete` are texts.
+inline constexpr FileFormat kRunFileFormat{"swarmpi run ", "a run file", 1, 2};
 /// Of version 1: the files have no trailers, and the hashes are of all their bytes. Of 1 and 2: it
 /// names no segments of rows.
 inline constexpr FileFormat kManifestFormat{"swarmpi checkpoint ", "the manifest of a checkpoint",

@@ -66,10 +66,11 @@ void for_each_column(Use&& use) {
 struct OriginField {
   const char* name;
   std::string RunOrigin::*member;
-  bool in_checkpoint;  ///< also an attribute of the leader's file
+  bool in_checkpoint;      ///< also an attribute of the leader's file
+  bool is_number = false;  ///< an integer in the run file
 };
 inline constexpr OriginField kOriginFields[] = {{"deck", &RunOrigin::deck, true},
-                                                {"seed", &RunOrigin::seed, false},
+                                                {"seed", &RunOrigin::seed, false, true},
                                                 {"version", &RunOrigin::version, true},
                                                 {"build", &RunOrigin::build, true},
                                                 {"fingerprint", &RunOrigin::fingerprint, true},

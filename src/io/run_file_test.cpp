@@ -1,16 +1,25 @@
 #include "io/run_file.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <hdf5.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <span>
+#include <string>
+#include <vector>
 
+#include "io/column_notes.hpp"
+#include "io/descriptor.hpp"
 #include "io/files.hpp"
 #include "io/row_fields.hpp"
 #include "io/tables.hpp"
 #include "io/test_support.hpp"
+#include "io/throughput_steps.hpp"
 
 namespace swarmpi {
 namespace {
@@ -225,6 +234,92 @@ TEST(RunFile, OfVersionOneIsReadAndOfALaterVersionRefusedByName) {
   expect_names_version(read_run_file(path).status(), path, 9, kRunFileFormat);
   set_format(path, "swarmpi leader 1");
   expect_refused(path, "its format is `swarmpi leader 1`");
+}
+
+/// Writes an attribute of the root anew, as a text.
+void set_text(const std::string& path, const char* name, const char* value) {
+  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  H5Adelete(file, name);
+  const hid_t type = H5Tcopy(H5T_C_S1);
+  H5Tset_size(type, H5T_VARIABLE);
+  const hid_t space = H5Screate(H5S_SCALAR);
+  const hid_t attribute = H5Acreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+  ASSERT_GE(H5Awrite(attribute, type, &value), 0);
+  H5Aclose(attribute);
+  H5Sclose(space);
+  H5Tclose(type);
+  H5Fclose(file);
+}
+
+TEST(RunFile, SeedAndCompleteAreNumbersAndTextsInVersionOne) {
+  const TestFolder folder;
+  const std::string path = folder / "RUN.h5";
+  expect_written(path, sample_run(5));
+  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+  for (const char* name : {"seed", "complete"}) {
+    std::int64_t value = 0;
+    const hid_t attribute = H5Aopen(file, name, H5P_DEFAULT);
+    EXPECT_GE(H5Aread(attribute, H5T_NATIVE_INT64, &value), 0) << name;
+    EXPECT_EQ(value, 1) << name;
+    H5Aclose(attribute);
+  }
+  H5Fclose(file);
+  set_text(path, "seed", "1");
+  set_text(path, "complete", "0");
+  const Result<RunFile> read = read_run_file(path);
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(read.value().seed, "1");
+  EXPECT_FALSE(read.value().complete);
+  set_text(path, "complete", "2");
+  expect_refused(path, "`complete` is not 0 or 1");
+}
+
+TEST(RunFile, ASeedThatIsNoNumberStaysAText) {
+  const TestFolder folder;
+  RunFile run = sample_run(1);
+  for (const char* seed : {"", "1x", "99999999999999999999"}) {
+    run.seed = seed;
+    expect_written(folder / "RUN.h5", run);
+    EXPECT_EQ(read_run_file(folder / "RUN.h5").value().seed, seed);
+  }
+}
+
+template <class Row>
+void expect_notes(std::vector<std::string> expected = {}) {
+  std::vector<std::string> noted;
+  for_each_column<Row>([&](const auto& column) {
+    if (column.shown) expected.push_back(column.name);
+  });
+  const Row* const row = nullptr;
+  for (const ColumnNote& note : notes_of(row)) noted.emplace_back(note.column);
+  EXPECT_EQ(noted, expected);
+}
+
+TEST(RunFile, EachColumnThatIsShownHasANote) {
+  expect_notes<StepRow>();
+  expect_notes<ValidationRow>();
+  expect_notes<PeerRow>();
+  expect_notes<EventRow>();
+  expect_notes<ThroughputRow>({"step"});
+}
+
+TEST(RunFile, RowsOfThroughputHaveTheStepThatWasCommittedAtTheirTime) {
+  const TestFolder folder;
+  History history;
+  for (std::int64_t step = 0; step < 10; ++step) {
+    history.steps.push_back({.step = step, .time_s = 0.1 * static_cast<double>(step)});
+    history.throughput.push_back({.time_s = 0.1 * static_cast<double>(step)});
+  }
+  history.throughput[4].time_s += 0.01;  // of a step that was made again
+  HistoryRows rows(history);
+  for (const std::size_t at_once : {1, 3, 10, 100}) {
+    const std::string path = folder / "steps";
+    const Descriptor file = Descriptor::open(path, O_RDWR | O_CREAT | O_TRUNC);
+    ASSERT_EQ(write_throughput_steps(rows, file, 8, at_once), 0);
+    std::vector<std::int64_t> found(11);
+    ASSERT_EQ(::pread(file.number(), found.data(), 100, 0), 88);
+    EXPECT_EQ(found, (std::vector<std::int64_t>{0, 0, 1, 2, 3, -1, 5, 6, 7, 8, 9})) << at_once;
+  }
 }
 
 TEST(RunFile, CutOffAnywhereItIsRefused) {

@@ -15,7 +15,9 @@
 #include <vector>
 
 #include "core/choices.hpp"
+#include "io/column_notes.hpp"
 #include "io/row_fields.hpp"
+#include "io/throughput_steps.hpp"
 
 namespace swarmpi {
 
@@ -104,6 +106,21 @@ class NumberColumns {
   std::vector<std::int64_t> offsets_;
 };
 
+/// Gives the columns their units and names, and those beside the table's scale that coordinate.
+template <class Row>
+void describe_columns(Hdf5Output& file, const std::string& table) {
+  const Row* const row = nullptr;
+  const std::string scale = table + "/" + std::string(kScaleColumn);
+  std::vector<std::string> others;
+  for (const ColumnNote& note : notes_of(row)) {
+    const std::string name = table + "/" + std::string(note.column);
+    if (!note.units.empty()) file.text_attribute(name, "units", std::string(note.units));
+    file.text_attribute(name, "long_name", std::string(note.long_name));
+    if (name != scale) others.push_back(name);
+  }
+  file.dimension_scale(scale, others);
+}
+
 template <class Row>
 void write_table(Hdf5Output& file, const std::string& table, TableRows& rows, Columns columns) {
   static_assert(std::endian::native == std::endian::little, "the file's bytes are those of memory");
@@ -123,6 +140,14 @@ void write_table(Hdf5Output& file, const std::string& table, TableRows& rows, Co
       offsets.push_back(file.later_column<StoredColumn<Column>>(name, count));
     }
   });
+  if (std::is_same_v<Row, ThroughputRow> && columns == Columns::shown) {
+    const std::int64_t offset = file.later_column<std::int64_t>(table + "/step", count);
+    const auto write = [&rows, offset](const Descriptor& out) {
+      return write_throughput_steps(rows, out, offset);
+    };
+    if (count > 0) file.write_later(write);
+  }
+  if (columns == Columns::shown) describe_columns<Row>(file, table);
   if (count > 0) file.write_later(NumberColumns<Row>(rows, columns, std::move(offsets)));
 }
 

@@ -117,6 +117,22 @@ std::string Hdf5Input::text_attribute(const std::string& name) {
   return value;
 }
 
+std::string Hdf5Input::attribute_as_text(const std::string& name) {
+  if (!status_.ok()) return "";
+  const Hdf5Handle attribute(H5Aopen(file_.id(), name.c_str(), H5P_DEFAULT), H5Aclose);
+  const Hdf5Handle type(attribute.valid() ? H5Aget_type(attribute.id()) : -1, H5Tclose);
+  const Hdf5Handle space(attribute.valid() ? H5Aget_space(attribute.id()) : -1, H5Sclose);
+  if (!type.valid() || H5Tget_class(type.id()) != H5T_INTEGER ||
+      H5Sget_simple_extent_npoints(space.id()) != 1) {
+    return text_attribute(name);
+  }
+  std::int64_t number = 0;
+  if (H5Aread(attribute.id(), memory_type<std::int64_t>(), &number) < 0) {
+    refuse("its attribute `" + name + "` cannot be read: " + last_hdf5_error().text);
+  }
+  return std::to_string(number);
+}
+
 std::vector<std::string> Hdf5Input::text_column(const std::string& name,
                                                 const std::optional<ElementRange>& range) {
   const Hdf5Handle dataset = open(name, H5T_STRING);

@@ -25,6 +25,8 @@ class Hdf5Input {
   const Status& status() const { return status_; }
 
   std::string text_attribute(const std::string& name);
+  /// A text, or an integer in decimal.
+  std::string attribute_as_text(const std::string& name);
   bool has(const std::string& name);
   /// How many values a column of numbers or texts has; 0 after an error.
   template <class Value>

@@ -1,6 +1,7 @@
 #include "io/hdf5/output.hpp"
 
 #include <fmt/core.h>
+#include <hdf5_hl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -41,14 +42,40 @@ void Hdf5Output::check(bool succeeded) {
 }
 
 void Hdf5Output::text_attribute(const std::string& name, const std::string& value) {
-  if (!status_.ok()) return;
+  text_attribute("/", name, value);
+}
+
+void Hdf5Output::text_attribute(const std::string& object, const std::string& name,
+                                const std::string& value) {
   const Hdf5Handle type = text_type();
-  const Hdf5Handle space(H5Screate(H5S_SCALAR), H5Sclose);
-  const Hdf5Handle attribute(
-      H5Acreate2(file_.id(), name.c_str(), type.id(), space.id(), H5P_DEFAULT, H5P_DEFAULT),
-      H5Aclose);
   const char* text = value.c_str();
-  check(attribute.valid() && H5Awrite(attribute.id(), type.id(), &text) >= 0);
+  write_attribute(object, name, type.id(), &text);
+}
+
+void Hdf5Output::integer_attribute(const std::string& name, std::int64_t value) {
+  write_attribute("/", name, file_type<std::int64_t>(), &value);
+}
+
+void Hdf5Output::write_attribute(const std::string& object, const std::string& name, hid_t type,
+                                 const void* value) {
+  static_assert(std::endian::native == std::endian::little, "the file's bytes are those of memory");
+  if (!status_.ok()) return;
+  const Hdf5Handle space(H5Screate(H5S_SCALAR), H5Sclose);
+  const Hdf5Handle attribute(H5Acreate_by_name(file_.id(), object.c_str(), name.c_str(), type,
+                                               space.id(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+                             H5Aclose);
+  check(attribute.valid() && H5Awrite(attribute.id(), type, value) >= 0);
+}
+
+void Hdf5Output::dimension_scale(const std::string& name, const std::vector<std::string>& others) {
+  if (!status_.ok()) return;
+  const Hdf5Handle scale(H5Dopen2(file_.id(), name.c_str(), H5P_DEFAULT), H5Dclose);
+  check(scale.valid() && H5DSset_scale(scale.id(), name.substr(name.rfind('/') + 1).c_str()) >= 0);
+  for (const std::string& other : others) {
+    if (!status_.ok()) return;
+    const Hdf5Handle dataset(H5Dopen2(file_.id(), other.c_str(), H5P_DEFAULT), H5Dclose);
+    check(dataset.valid() && H5DSattach_scale(dataset.id(), scale.id(), 0) >= 0);
+  }
 }
 
 void Hdf5Output::column(const std::string& name, const std::vector<std::string>& values) {

@@ -34,6 +34,12 @@ class Hdf5Output {
 
   /// Attribute of the root: a variable-length UTF-8 string.
   void text_attribute(const std::string& name, const std::string& value);
+  /// The same of a dataset, or of a group.
+  void text_attribute(const std::string& object, const std::string& name, const std::string& value);
+  /// Attribute of the root: an integer of 8 bytes.
+  void integer_attribute(const std::string& name, std::int64_t value);
+  /// Makes a dataset of one dimension the scale (coordinate) of others that are as long.
+  void dimension_scale(const std::string& name, const std::vector<std::string>& others);
   /// Datasets of one dimension. Groups on the way are created.
   template <class Value>
   void column(const std::string& name, const std::vector<Value>& values) {
@@ -93,6 +99,8 @@ class Hdf5Output {
   /// Sets the status to HDF5's last error where a call has failed. Must come before the next call
   /// of HDF5, which clears that error.
   void check(bool succeeded);
+  void write_attribute(const std::string& object, const std::string& name, hid_t type,
+                       const void* value);
   std::int64_t hole(const std::string& name, hid_t in_file, std::size_t count);
   int write_to(const Descriptor& file);
   static int write_part(const Descriptor& file, const Part& part);

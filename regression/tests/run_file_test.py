@@ -1,0 +1,119 @@
+"""The run file as other programs see it: numbers are numbers, every column says what it is in the
+file and in docs/files.md, and the columns of a table share a coordinate. xarray and pandas read it
+as it is, where they are installed."""
+
+import importlib
+import re
+import unittest
+
+try:
+    import h5py
+    import numpy as np
+except ImportError:
+    h5py = None
+
+from harness.program import ROOT
+from harness.test_case import SwarmpiTest
+
+SETTINGS = ("train.steps=8", "train.seed=5", "output.validate_every=4")
+TABLES = ("steps", "validation", "peers", "events", "throughput")
+SCALE = "step"  # the coordinate of all columns
+
+
+def why_not(*modules):
+    """Why tests that need these modules do not run; "" if they do."""
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except ImportError as missing:
+            return f"a module is missing: {missing}"
+    return ""
+
+
+def documented_columns():
+    """Table -> the columns that docs/files.md explains."""
+    text = (ROOT / "docs" / "files.md").read_text(encoding="utf-8")
+    columns = {}
+    for section in re.findall(r"^### /(\w+)\n(.*?)(?=^##)", text, re.MULTILINE | re.DOTALL):
+        table = section[1].partition("| column |")[2].partition("\n\n")[0]
+        cells = re.findall(r"^\| (`[^|]*) \|", table, re.MULTILINE)
+        columns[section[0]] = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+    return columns
+
+
+@unittest.skipUnless(h5py, "there is no h5py")
+class RunFile(SwarmpiTest):
+    def setUp(self):
+        super().setUp()
+        self.run_file = self.train("run", *SETTINGS)
+
+    def test_numbers_are_numbers(self):
+        with h5py.File(self.run_file, "r") as file:
+            for name, value in (("complete", 1), ("seed", 5)):
+                self.assertEqual(np.asarray(file.attrs[name]).dtype, np.int64)
+                self.assertEqual(file.attrs[name], value)
+            self.assertEqual(file.attrs["verdict"], "valid")
+
+    def test_every_column_says_what_it_is(self):
+        documented = documented_columns()
+        with h5py.File(self.run_file, "r") as file:
+            self.assertEqual(set(file), set(TABLES))
+            for table, columns in file.items():
+                self.assertEqual(set(columns), documented[table], table)
+                for name, column in columns.items():
+                    with self.subTest(table=table, column=name):
+                        self.assertGreater(len(column.attrs["long_name"]), 5)
+                        is_text = h5py.check_string_dtype(column.dtype) is not None
+                        self.assertEqual("units" in column.attrs, not is_text)
+                        if name.endswith("_s") and name != "tokens_per_s":
+                            self.assertEqual(column.attrs["units"], "s")
+
+    def test_columns_of_a_table_share_a_coordinate(self):
+        with h5py.File(self.run_file, "r") as file:
+            for table in TABLES:
+                columns = file[table]
+                self.assertTrue(columns[SCALE].is_scale, table)
+                for name in set(columns) - {SCALE}:
+                    attached = columns[name].dims[0]
+                    self.assertEqual([attached[0]], [columns[SCALE]], f"{table}/{name}")
+
+    def test_throughput_names_the_steps_of_its_times(self):
+        with h5py.File(self.run_file, "r") as file:
+            times_s = dict(zip(file["steps/step"][:], file["steps/time_s"][:]))
+            rates = file["throughput"]
+            found = dict(zip(rates["step"][:], rates["time_s"][:]))
+        self.assertGreater(len(found), 5)
+        self.assertEqual(found, {step: times_s[step] for step in found})
+
+    def test_numbers_of_rows_of_steps(self):
+        """A sum over the steps that trained is what `swarmpi info` says."""
+        with h5py.File(self.run_file, "r") as file:
+            steps = file["steps"]
+            trained = int(steps["tokens"][:][steps["step"][:] > 0].sum())
+        status, out, _ = self.run_program("info", self.run_file)
+        self.assertEqual(status, 0)
+        self.assertRegex(out, rf"(?m)^tokens +{trained},")
+
+    @unittest.skipIf(why_not("xarray", "h5netcdf"), why_not("xarray", "h5netcdf"))
+    def test_xarray_and_pandas_read_it(self):
+        import xarray
+
+        for table in TABLES:
+            with xarray.open_dataset(self.run_file, group=table, engine="h5netcdf") as data:
+                self.assertEqual(list(data.dims), [SCALE], table)
+                self.assertIn(SCALE, data.coords)
+                frame = data.to_dataframe()
+                self.assertEqual(frame.index.name, SCALE)
+                self.assertEqual(len(frame), data.sizes[SCALE])
+        with xarray.open_dataset(self.run_file, group="steps", engine="h5netcdf") as steps:
+            self.assertEqual(steps["loss"].attrs["units"], "nats/token")
+            self.assertEqual(steps["time_s"].dtype, np.float64, "not taken for a length of time")
+            self.assertEqual(list(steps["step"].values), list(range(9)))
+            with h5py.File(self.run_file, "r") as file:
+                self.assertEqual(float(steps["loss"].sel(step=3)), file["steps/loss"][3])
+        with xarray.open_dataset(self.run_file, group="peers", engine="h5netcdf") as peers:
+            self.assertEqual(set(peers.sel(step=3)["peer"].values.reshape(-1)), {0})
+
+
+if __name__ == "__main__":
+    unittest.main()
