@@ -53,6 +53,12 @@ class Sweep(SweepTest):
         )
         self.assertRegex(out, "(picture: |plot_run.py ).*sweep.png")
 
+    def test_its_folder_shows_the_table_again(self):
+        out, _ = self.sweep(*RATES)
+        status, again, err = self.run_program("info", self.path("swept"))
+        self.assertEqual(status, 0, err)
+        self.assertEqual(self.table(again), self.table(out))
+
     def test_repeated_it_trains_nothing_and_shows_the_same(self):
         out, _ = self.sweep(*RATES, "--vary", "train.seed=1,2")
         before = content(self.path("swept"))
