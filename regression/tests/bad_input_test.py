@@ -87,6 +87,11 @@ class Decks(Refused):
             'peers=[{peers = [0], device = "slow"}]', says=["--set peers", "no [devices.slow]"]
         )
 
+    def test_a_quiet_dry_run_says_nothing(self):
+        arguments, _ = self.training("dry", options=["--dry-run"], quiet=True)
+        self.assertEqual(self.run_program(*arguments), (0, "", ""))
+        self.assertEqual(os.listdir(self.path("dry")), [])
+
     def test_a_dry_run_writes_nothing(self):
         os.makedirs(self.path("dry"))
         before = content(self.folder)
@@ -143,14 +148,22 @@ class Outputs(Refused):
         shutil.rmtree(self.path("refused", "RUN.h5.journal"))
         self.refused(says=["checkpoint", "step-12"])
 
-    def test_a_complete_run_in_the_place_of_a_mistyped_checkpoint_folder(self):
+    def test_a_complete_run_and_a_folder_without_checkpoints(self):
         self.train("refused")
+        os.makedirs(self.path("empty"))
         os.rename(self.path("refused", "RUN.checkpoints"), self.path("elsewhere"))
-        self.refused(resume=self.path("refused", "typo"), says=["complete", "typo"])
+        self.refused(resume=self.path("empty"), says=["complete", "empty"])
 
-    def test_checkpoints_of_a_run_whose_folder_was_mistyped(self):
+    def test_checkpoints_of_a_run_beside_a_folder_without_any(self):
         self.train("refused")
-        self.refused(resume=self.path("refused", "typo"), says=["step-12"])
+        os.makedirs(self.path("empty"))
+        self.refused(resume=self.path("empty"), says=["step-12"])
+
+    def test_a_folder_of_checkpoints_that_was_mistyped(self):
+        self.train("refused")
+        self.refused(
+            resume=self.path("refused", "typo"), says=["typo: there is no such folder", os.getcwd()]
+        )
 
     def test_another_runs_file_without_its_journal(self):
         other = self.train("refused", "train.lr=1e-4")

@@ -170,14 +170,12 @@ class UnderAnother(SwarmpiTest):
 
     def test_variables_of_a_launcher_that_is_not_there(self):
         for name, (built, _) in PROGRAMS.items():
-            with self.subTest(program=name):
-                status, said = run(
-                    *(built, *train_arguments(self.deck, self.path("refused.h5"))),
-                    PMI_RANK="0",
-                    PMI_SIZE="2",
-                )
-                self.assertEqual(status, 2, said)
-                self.assertIn("PMI_SIZE in the environment says that there are 2 ranks", said)
+            train = train_arguments(self.deck, self.path("refused.h5"))
+            for rank, command in ((0, train), (1, train), (1, ["check", self.deck])):
+                with self.subTest(program=name, rank=rank, command=command[0]):
+                    status, said = run(built, *command, PMI_RANK=str(rank), PMI_SIZE="2")
+                    self.assertEqual(status, 2, said)
+                    self.assertIn("PMI_SIZE in the environment says that there are 2 ranks", said)
 
 
 if __name__ == "__main__":

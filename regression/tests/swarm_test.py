@@ -146,6 +146,7 @@ class Resume(SwarmTest):
                 settings = (*self.SETTINGS, f"train.updates={updates}")
                 whole = self.train(f"{updates}-whole", *settings, "train.steps=18")
                 name, checkpoints = updates, self.path(updates, "RUN.checkpoints")
+                os.makedirs(checkpoints)
                 for steps, ranks, stages in ((6, 3, 2), (12, 4, 4), (15, None, 1), (18, 3, 2)):
                     run = self.train(
                         name,

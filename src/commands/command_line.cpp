@@ -14,8 +14,9 @@ namespace {
 
 constexpr double kMostFailures = 1e8;
 
-const std::vector<std::string> kCommands = {"train",    "check", "prepare", "compare", "sample",
-                                            "evaluate", "info",  "bench",   "torture", "trace"};
+const std::vector<std::string> kCommands = {"train",   "check",    "prepare", "compare",
+                                            "sample",  "evaluate", "info",    "bench",
+                                            "torture", "trace",    "sweep"};
 const std::vector<std::string> kLaterCommands = {"simulate"};
 const std::vector<std::string> kFeatures = {"delayed",   "joins",  "shadows",    "cuts",
                                             "pipelines", "owners", "collectives"};
@@ -78,13 +79,22 @@ struct Arguments {
   std::vector<std::string> benchmarks;
   TortureOptions torture;
   TraceOptions trace;
+  SweepOptions sweep;
   std::string trace_model = name_of(TraceModel{}.kind);
 };
 
-void add_set(CLI::App* app, std::vector<std::string>& overrides) {
-  app->add_option("--set", overrides, "Override a key of the deck; may be given several times")
-      ->type_name("SECTION.KEY=VALUE")
+// An option that takes one word each time, so that what follows may be a name of a file.
+CLI::Option* once_each_time(CLI::Option* option) {
+  return option->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->allow_extra_args(false);
+}
+
+void add_set(CLI::App* app, std::vector<std::string>& overrides) {
+  once_each_time(
+      app->add_option("--set", overrides,
+                      "Override a key of the deck; once for each: --set A.B=1 --set C.D=2"))
+      ->type_name("SECTION.KEY=VALUE");
 }
 
 void add_train(CLI::App& app, TrainOptions& train) {
@@ -182,9 +192,12 @@ void add_evaluate(CLI::App& app, EvaluateOptions& evaluate, std::string& format)
 }
 
 void add_info(CLI::App& app, InfoCommand& info) {
-  CLI::App* command =
-      app.add_subcommand("info", "Describe this build, machine and MPI, or summarise a run");
-  command->add_option("RUN.h5", info.run, "A run file")->check(not_empty);
+  CLI::App* command = app.add_subcommand(
+      "info", "Describe this build, machine and MPI; summarise a run; compare runs");
+  command
+      ->add_option("RUN", info.runs,
+                   "A run file, its journal, its folder, or a checkpoint; several are compared")
+      ->check(not_empty);
 }
 
 void add_bench(CLI::App& app, BenchCommand& bench, std::vector<std::string>& benchmarks) {
@@ -219,15 +232,13 @@ void add_torture(CLI::App& app, TortureOptions& torture) {
   command->add_flag("--json", torture.json, "Print a last line with all counts as a JSON object");
   command->add_flag("--real", torture.real,
                     "Real kernels on tiny models instead of synthetic sums");
-  command
-      ->add_option("--with", torture.with,
-                   "All schedules have it: delayed, joins, shadows, cuts, pipelines, owners or "
-                   "collectives")
-      ->type_name("FEATURE")
-      ->allow_extra_args(false);
-  command->add_option("--without", torture.without, "No schedule has it")
-      ->type_name("FEATURE")
-      ->allow_extra_args(false);
+  once_each_time(
+      command->add_option("--with", torture.with,
+                          "All schedules have it: delayed, joins, shadows, cuts, pipelines, owners "
+                          "or collectives"))
+      ->type_name("FEATURE");
+  once_each_time(command->add_option("--without", torture.without, "No schedule has it"))
+      ->type_name("FEATURE");
 }
 
 void add_trace(CLI::App& app, TraceOptions& trace, std::string& model) {
@@ -262,6 +273,31 @@ void add_trace(CLI::App& app, TraceOptions& trace, std::string& model) {
       ->check(whole<std::uint64_t>);
 }
 
+void add_sweep(CLI::App& app, SweepOptions& sweep) {
+  CLI::App* command = app.add_subcommand(
+      "sweep", "Train a deck with every combination of some values, and compare the runs");
+  command->add_option("DECK", sweep.deck, "Deck (TOML)")->required()->check(not_empty);
+  once_each_time(command->add_option("--vary", sweep.vary,
+                                     "The values that a key takes: --vary train.lr=1e-3,3e-3"))
+      ->type_name("SECTION.KEY=VALUE,...")
+      ->required();
+  add_set(command, sweep.overrides);
+  command
+      ->add_option("--out", sweep.out,
+                   "Folder that gets a folder for each run (default: runs/DECK-sweep)")
+      ->type_name("FOLDER")
+      ->check(not_empty);
+  command->add_option("--ranks", sweep.ranks, "Ranks of each run, under mpirun")
+      ->type_name("N")
+      ->check(whole<std::int64_t>);
+  command->add_option("--launcher", sweep.launcher, "What starts each run instead: \"srun -n 4\"")
+      ->type_name("WORDS")
+      ->check(not_empty);
+  command->add_flag("--print-slurm", sweep.print_slurm,
+                    "Print the script of a Slurm array instead, and run nothing");
+  command->add_flag("--quiet", sweep.quiet, "Of each run print errors only");
+}
+
 void build(CLI::App& app, Arguments& arguments) {
   app.name("swarmpi");
   app.set_version_flag("--version", "swarmpi " + version_line() + "\n" + build_line(),
@@ -277,6 +313,7 @@ void build(CLI::App& app, Arguments& arguments) {
   add_bench(app, arguments.bench, arguments.benchmarks);
   add_torture(app, arguments.torture);
   add_trace(app, arguments.trace, arguments.trace_model);
+  add_sweep(app, arguments.sweep);
   app.footer(
       "Exit status: 0 good; 1 the answer is no (files differ, the run failed); 2 bad input,\n"
       "nothing was written; 3 stopped, can be resumed.");
@@ -304,7 +341,11 @@ std::string unexpected(const CLI::App& app) {
     const std::string name = option->substr(0, option->find('='));
     return prefix + "unknown option `" + name + "`" + did_you_mean(name, option_names(*command));
   }
-  return prefix + "unexpected argument `" + (extras.empty() ? "" : extras.front()) + "`";
+  const std::string extra = extras.empty() ? "" : extras.front();
+  const bool is_setting =
+      extra.find('=') != std::string::npos && contains(option_names(*command), "--set");
+  return prefix + "unexpected argument `" + extra + "`" +
+         (is_setting ? "; each setting needs its own --set: `--set " + extra + "`" : "");
 }
 
 // The refusal of torture's arguments where they contradict each other or name unknown features.
@@ -333,6 +374,13 @@ std::optional<ParsedLine> refuse_trace(const TraceOptions& trace) {
       3600 * trace.model.hours / trace.model.mtbf_s * static_cast<double>(trace.model.peers);
   if (failures > kMostFailures)
     return refuse("trace: peers, hours and mtbf-s would make more than 10^8 failures");
+  return std::nullopt;
+}
+
+std::optional<ParsedLine> refuse_sweep(const SweepOptions& sweep) {
+  if (sweep.ranks && *sweep.ranks < 1) return refuse("sweep: --ranks must be at least 1");
+  if (sweep.ranks && !sweep.launcher.empty())
+    return refuse("sweep: give --ranks or --launcher, not both");
   return std::nullopt;
 }
 
@@ -412,6 +460,10 @@ ParsedLine check_arguments(const CLI::App& app, Arguments& arguments) {
     }
     if (auto refusal = refuse_trace(arguments.trace)) return *std::move(refusal);
     line.command = std::move(arguments.trace);
+  }
+  if (name == "sweep") {
+    if (auto refusal = refuse_sweep(arguments.sweep)) return *std::move(refusal);
+    line.command = std::move(arguments.sweep);
   }
   if (name == "bench") {
     if (auto refusal = read_benchmarks(arguments.benchmarks, arguments.bench.what)) {

@@ -12,6 +12,7 @@
 #include "commands/check.hpp"
 #include "commands/evaluate.hpp"
 #include "commands/sample.hpp"
+#include "commands/sweep/sweep.hpp"
 #include "commands/torture.hpp"
 #include "commands/train/train.hpp"
 #include "core/choices.hpp"
@@ -33,7 +34,7 @@ struct CompareCommand {
 };
 
 struct InfoCommand {
-  std::string run;  ///< "": this build and machine
+  std::vector<std::string> runs;  ///< none: this build and machine
 };
 
 enum class Benchmark : std::uint8_t { kernels, model, wiring, reduce, codecs, stage };
@@ -52,9 +53,9 @@ struct TraceOptions {
   TraceModel model;
 };
 
-using Command =
-    std::variant<TrainOptions, CheckOptions, PrepareOptions, CompareCommand, SampleOptions,
-                 EvaluateOptions, InfoCommand, BenchCommand, TortureOptions, TraceOptions>;
+using Command = std::variant<TrainOptions, CheckOptions, PrepareOptions, CompareCommand,
+                             SampleOptions, EvaluateOptions, InfoCommand, BenchCommand,
+                             TortureOptions, TraceOptions, SweepOptions>;
 
 struct ParsedLine {
   std::optional<Command> command;  ///< none: print `out` or `error`, exit with `status`

@@ -112,8 +112,8 @@ TEST(CommandLine, Sample) {
 }
 
 TEST(CommandLine, InfoAndBench) {
-  EXPECT_EQ(parsed<InfoCommand>({"info"}).run, "");
-  EXPECT_EQ(parsed<InfoCommand>({"info", "RUN.h5"}).run, "RUN.h5");
+  EXPECT_TRUE(parsed<InfoCommand>({"info"}).runs.empty());
+  EXPECT_EQ(parsed<InfoCommand>({"info", "a", "b"}).runs, (std::vector<std::string>{"a", "b"}));
   const auto bench = parsed<BenchCommand>({"bench", "model", "--set", "model.layers=2", "--json"});
   EXPECT_EQ(bench.what, std::vector{Benchmark::model});
   EXPECT_TRUE(bench.options.json);
@@ -166,6 +166,21 @@ TEST(CommandLine, ATraceOfNothingIsRefused) {
   EXPECT_TRUE(contains(refusal(with({"--mtbf-s", "1e-9"})), "10^8 failures"));
 }
 
+TEST(CommandLine, Sweep) {
+  const auto sweep = parsed<SweepOptions>({"sweep", "--vary", "train.lr=1e-3,3e-3", "d.toml",
+                                           "--vary", "train.seed=1,2", "--set", "train.steps=5",
+                                           "--out", "runs/s", "--ranks", "4"});
+  EXPECT_EQ(sweep.deck, "d.toml");
+  EXPECT_EQ(sweep.vary, (std::vector<std::string>{"train.lr=1e-3,3e-3", "train.seed=1,2"}));
+  EXPECT_EQ(sweep.overrides, std::vector<std::string>{"train.steps=5"});
+  EXPECT_EQ(sweep.out, "runs/s");
+  EXPECT_EQ(sweep.ranks, 4);
+  EXPECT_FALSE(sweep.print_slurm);
+  EXPECT_TRUE(contains(refusal({"sweep", "d.toml"}), "--vary"));
+  refusal({"sweep", "d.toml", "--vary", "a.b=1", "--ranks", "0"});
+  refusal({"sweep", "d.toml", "--vary", "a.b=1", "--ranks", "2", "--launcher", "srun"});
+}
+
 TEST(CommandLine, WhatThisVersionCannotDoIsSaid) {
   EXPECT_TRUE(contains(refusal({"simulate", "deck.toml"}), "not available in this version"));
   EXPECT_FALSE(contains(parse_command_line({"--help"}).out, "simulate"));
@@ -179,6 +194,17 @@ TEST(CommandLine, SlipsOfTheFingerAreGuessed) {
   EXPECT_FALSE(contains(refusal({"fly"}), "did you mean"));
   EXPECT_TRUE(contains(refusal({"train", "d.toml", "e.toml"}), "unexpected argument `e.toml`"));
   EXPECT_TRUE(contains(refusal({"--verison"}), "did you mean `--version`"));
+}
+
+TEST(CommandLine, EachSettingNeedsItsOwnOption) {
+  EXPECT_TRUE(
+      contains(refusal({"train", "d.toml", "--set", "a.b=1", "c.d=2"}),
+               "unexpected argument `c.d=2`; each setting needs its own --set: `--set c.d=2`"));
+  for (const char* command : {"train", "check", "bench"}) {
+    const std::string help = parse_command_line({command, "--help"}).out;
+    EXPECT_TRUE(contains(help, "--set SECTION.KEY=VALUE ")) << help;
+    EXPECT_FALSE(contains(help, "--set SECTION.KEY=VALUE ...")) << help;
+  }
 }
 
 TEST(CommandLine, BadArgumentsAreAlwaysBadInput) {

@@ -32,8 +32,14 @@ ExitStatus print_error(const Status& status, std::ostream& error) {
 // For commands that run in one process: several ranks would each do everything.
 Status refuse_many_ranks(const std::string& command, const Launcher& launcher) {
   if (launcher.alone()) return {};
-  return Status::bad_input("`" + command + "` runs in one process: start it without " +
-                           launcher.name);
+  std::string text = "`" + command + "` runs in one process: start it without " + launcher.name;
+  if (launcher.reach == Launcher::Reach::none && !launcher.counted_by.empty()) {
+    text += fmt::format(
+        "; {} in the environment says that there are {} ranks: unset it if "
+        "something else has left it",
+        launcher.counted_by, launcher.ranks);
+  }
+  return Status::bad_input(text);
 }
 
 // Text files or folders to byte tokens. What was left out, and why, are warnings.
@@ -97,7 +103,7 @@ struct Runner {
                           [&] { return print_error(run_evaluate(options, out, error), error); });
   }
   ExitStatus operator()(const InfoCommand& command) const {
-    return in_one_process("info", [&] { return print_error(run_info(command.run, out), error); });
+    return in_one_process("info", [&] { return print_error(run_info(command.runs, out), error); });
   }
   ExitStatus operator()(const BenchCommand& command) const {
     const Benchmark first = command.what.front();
@@ -109,6 +115,9 @@ struct Runner {
   }
   ExitStatus operator()(const TraceOptions& options) const {
     return in_one_process("trace", [&] { return print_error(run_trace(options, out), error); });
+  }
+  ExitStatus operator()(const SweepOptions& options) const {
+    return in_one_process("sweep", [&] { return run_sweep(options, out, error); });
   }
 
   template <class Run>

@@ -45,6 +45,7 @@ TEST(Commands, ThoseOfOneProcessAreRefusedUnderALauncher) {
       {"evaluate", "s"},
       {"trace", "t", "--peers", "2", "--hours", "1"},
       {"torture"},
+      {"sweep", "d.toml", "--vary", "train.lr=1,2"},
       {"bench", "kernels"},
   };
   for (const std::vector<std::string>& arguments : all) {

@@ -1,9 +1,9 @@
 #include "commands/evaluate.hpp"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "commands/trained_model.hpp"

@@ -1,17 +1,18 @@
 #include "commands/info.hpp"
 
+#include <cstdio>
 #include <filesystem>
-#include <utility>
 
+#include "commands/named_run.hpp"
 #include "core/machine.hpp"
 #include "core/text.hpp"
 #include "core/version.hpp"
 #include "io/hdf5/handle.hpp"
-#include "io/journal/journal.hpp"
-#include "io/run_file.hpp"
 #include "kernels/backend.hpp"
 #include "kernels/libraries.hpp"
+#include "report/run_table.hpp"
 #include "report/summary.hpp"
+#include "report/terminal.hpp"
 #include "transport/mpi/info.hpp"
 
 namespace swarmpi {
@@ -52,32 +53,46 @@ void print_mpi(std::ostream& out) {
       << "  idle ranks    " << mpi.idle << "\n";
 }
 
-// A journal has rows that its run file, which is published now and then, does not have yet.
-Result<std::string> journal_summary(const std::string& journal) {
-  if (highest_term(journal) == 0) {
-    return Status::bad_input(
-        journal + " is a folder, but not the journal of a run: name RUN.h5 or RUN.h5.journal");
-  }
-  Result<JournalContent> content = read_journal(journal);
-  if (!content.ok()) return content.status();
-  const bool complete = content.value().complete;
-  return run_summary(RunFile{{content.value().last.origin, complete, complete ? "valid" : "open"},
-                             std::move(content.value().history)});
+// A run file that stands alone in its folder is named by that.
+std::string short_name(const std::string& path) {
+  const std::filesystem::path name(path);
+  const bool by_folder = name.filename() == "RUN.h5" && name.has_parent_path();
+  return by_folder ? name.parent_path().string() : path;
+}
+
+Result<std::string> summary_of(const std::string& path) {
+  Result<NamedRun> run = NamedRun::open(path);
+  if (!run.ok()) return run.status();
+  std::string text = run.value().about() + run_summary(run.value().head(), run.value().rows());
+  if (!run.value().status().ok()) return run.value().status();
+  return text;
 }
 
 }  // namespace
 
-Status run_info(const std::string& run, std::ostream& out) {
-  if (run.empty()) {
+Result<std::string> table_of(const std::vector<std::string>& runs, std::size_t columns) {
+  std::vector<RunFigures> figures;
+  for (const std::string& path : runs) {
+    Result<NamedRun> run = NamedRun::open(path);
+    if (!run.ok()) return run.status();
+    figures.push_back(figures_of(short_name(path), run.value().head(), run.value().rows()));
+    if (!run.value().status().ok()) return run.value().status();
+  }
+  return run_table(figures, columns);
+}
+
+Status run_info(const std::vector<std::string>& runs, std::ostream& out) {
+  if (runs.empty()) {
     print_build(out);
     print_machine(out);
     print_mpi(out);
     return {};
   }
-  const Result<std::string> summary =
-      std::filesystem::is_directory(run) ? journal_summary(run) : run_file_summary(run);
-  if (!summary.ok()) return summary.status();
-  out << summary.value();
+  const std::size_t columns = unbroken_columns(stdout);
+  const Result<std::string> text =
+      runs.size() == 1 ? summary_of(runs.front()) : table_of(runs, columns);
+  if (!text.ok()) return text.status();
+  out << folded(text.value(), columns, kSummaryIndent);
   return {};
 }
 

@@ -10,6 +10,7 @@
 #include "config/schema.hpp"
 #include "config/toml_text.hpp"
 #include "config/value.hpp"
+#include "core/missing_file.hpp"
 
 namespace swarmpi {
 namespace {
@@ -20,7 +21,7 @@ Result<std::string> read_file(const std::string& path) {
   const auto problem = [&](const std::string& why) { return Status::bad_input(path + ": " + why); };
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
                                                              &std::fclose);
-  if (!file) return problem(std::string("cannot be read: ") + std::strerror(errno));
+  if (!file) return problem("cannot be read: " + file_error(path, errno));
   std::string text(kLargestDeckBytes + 1, '\0');
   text.resize(std::fread(text.data(), 1, text.size(), file.get()));
   if (std::ferror(file.get()) != 0) {

@@ -24,6 +24,32 @@ std::string did_you_mean(const std::vector<std::string>& names) {
   return "; did you mean " + text + "?";
 }
 
+/// What other programs call a key of ours.
+struct OtherName {
+  std::string_view other;
+  std::string_view section, name;
+};
+constexpr OtherName kOtherNames[] = {
+    {"learning_rate", "train", "lr"},
+    {"max_iters", "train", "steps"},
+    {"iterations", "train", "steps"},
+    {"gradient_accumulation_steps", "train", "microbatches"},
+    {"grad_clip", "train", "clip"},
+    {"max_grad_norm", "train", "clip"},
+    {"n_layer", "model", "layers"},
+    {"n_head", "model", "heads"},
+    {"n_embd", "model", "width"},
+    {"d_model", "model", "width"},
+    {"hidden_size", "model", "width"},
+    {"block_size", "model", "context"},
+    {"seq_len", "model", "context"},
+    {"sequence_length", "model", "context"},
+    {"dtype", "model", "precision"},
+    {"dataset", "data", "paths"},
+    {"eval_interval", "output", "validate_every"},
+    {"save_interval", "output", "checkpoint_every"},
+};
+
 /// The first name that contains the word or is contained in it: `warmup` for warmup_steps.
 std::string_view related(std::string_view word, const std::vector<std::string_view>& names) {
   if (word.size() < kShortest) return {};
@@ -96,6 +122,10 @@ std::string suggest_key(std::string_view section, std::string_view name) {
     if (key.name == name) elsewhere.push_back(key.full_name());
   }
   if (!elsewhere.empty()) return did_you_mean(elsewhere);
+  for (const OtherName& known : kOtherNames) {
+    if (lower(name) != known.other) continue;
+    return did_you_mean({std::string(known.section) + "." + std::string(known.name)});
+  }
   const auto names = names_of(section);
   std::string_view meant = nearest(name, names);
   if (meant.empty()) meant = related(name, names);

@@ -30,5 +30,17 @@ TEST(SuggestKey, SameNameElsewhereThenSimilarHereThenSimilarElsewhere) {
   EXPECT_EQ(suggest_key("model", "qqqqqq"), "");
 }
 
+TEST(SuggestKey, NamesOfOtherProgramsAreKnown) {
+  for (const char* name : {"learning_rate", "Learning_Rate"}) {
+    EXPECT_EQ(suggest_key("train", name), "; did you mean train.lr?");
+    EXPECT_EQ(suggest_key("", name), "; did you mean train.lr?");
+  }
+  EXPECT_EQ(suggest_key("model", "n_layer"), "; did you mean model.layers?");
+  EXPECT_EQ(suggest_key("model", "n_embd"), "; did you mean model.width?");
+  EXPECT_EQ(suggest_key("train", "block_size"), "; did you mean model.context?");
+  EXPECT_EQ(suggest_key("train", "gradient_accumulation_steps"),
+            "; did you mean train.microbatches?");
+}
+
 }  // namespace
 }  // namespace swarmpi

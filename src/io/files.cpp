@@ -15,6 +15,7 @@
 
 #include "core/clock.hpp"
 #include "core/hash.hpp"
+#include "core/missing_file.hpp"
 #include "io/descriptor.hpp"
 #include "io/file_calls.hpp"
 #include "io/temporary_file.hpp"
@@ -45,7 +46,7 @@ int create_folders(const fs::path& folder) {
 }
 
 Status unreadable(const std::string& path, int error) {
-  return Status::bad_input(fmt::format("cannot read {}: {}", path, std::strerror(error)));
+  return Status::bad_input(fmt::format("cannot read {}: {}", path, file_error(path, error)));
 }
 
 /// Hands a file's bytes to `use` in pieces.

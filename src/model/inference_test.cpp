@@ -89,6 +89,16 @@ class Stages {
     }
     return {};
   }
+  double loss(const std::vector<std::int32_t>& tokens, const std::vector<std::int32_t>& targets) {
+    double nats = 0;
+    std::vector<std::byte> x, y(static_cast<std::size_t>(boundary_bytes(config_).activations));
+    for (const auto& stage : stages_) {
+      const WorkId work{{Step(1), Purpose::validate, 0}, StageId(stage->spec().stage)};
+      nats += stage->forward(work, tokens, targets, x.data(), y.data());
+      x = y;
+    }
+    return nats;
+  }
 
  private:
   Config config_;
@@ -120,6 +130,31 @@ TEST(Inference, GivesTheLogitsOfValidationThroughEveryBoundary) {
     inference.next_logits(tokens, last);
     EXPECT_TRUE(std::equal(last.begin(), last.end(), expected.end() - config.model.vocab))
         << name_of(config.swarm.compress_activations) << " " << name_of(config.swarm.boundary);
+  }
+}
+
+TEST(Inference, GivesTheLossOfValidationBetweenTexts) {
+  for (const Codec codec : {Codec::none, Codec::blockwise8}) {
+    Config config = small();
+    config.train.microbatch_size = 3;
+    config.swarm.stages = 2;
+    config.swarm.compress_activations = codec;
+    const auto backend = ready_backend(config);
+    Inference inference(config, *backend);
+    Stages stages(config, *backend, inference);
+    std::vector<std::int32_t> tokens, targets;
+    for (std::int32_t i = 0; i < 3 * config.model.context; ++i) {
+      tokens.push_back(i * i % 11);
+      targets.push_back(i < 100 ? (i + 1) * (i + 1) % 11 : kernels::kNoTarget);
+    }
+    std::vector<float> before(static_cast<std::size_t>(config.model.vocab)), after = before;
+    inference.next_logits({tokens.data(), 7}, before);
+    const double loss = inference.loss(tokens, targets);
+    EXPECT_EQ(loss, stages.loss(tokens, targets)) << name_of(codec);
+    EXPECT_GT(loss, 0);
+    EXPECT_EQ(inference.loss(tokens, targets), loss);
+    inference.next_logits({tokens.data(), 7}, after);
+    EXPECT_EQ(before, after);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,8 +17,10 @@
 namespace swarmpi {
 namespace {
 
-// Seconds between plain lines where there is no terminal.
-constexpr double kPlainLineEveryS = 10;
+// Lines that a person reads as they come, and those of a log.
+constexpr double kReadAtLeastS = 2, kReadAtMostS = 30;
+constexpr double kLogAtLeastS = 10, kLogAtMostS = 60;
+constexpr std::size_t kDetailIndent = 13;
 // A longer list of peers is replaced by their number.
 constexpr std::size_t kPeersListCharacters = 16;
 
@@ -67,15 +70,20 @@ std::string peers_text(const Serving& serving) {
   return fmt::format("peers {} on {} stages", all.size(), serving.size());
 }
 
-std::string event_line(const EventRow& row) {
+std::string event_line(const EventRow& row, std::size_t columns) {
   const auto named = [](const char* noun, std::int64_t number) {
     return number < 0 ? "" : fmt::format("{} {}", noun, number);
   };
-  std::string line = fmt::format("{:>9.2f} s  {:12} {:9} {:9} {:11} {}", row.time_s,
-                                 named("step", row.step), named("peer", row.peer),
-                                 named("stage", row.stage), name_of(row.kind), row.detail);
-  if (row.cost_s > 0) line += (row.detail.empty() ? "" : ", ") + cost_text(row.cost_s);
-  return line.substr(0, line.find_last_not_of(' ') + 1);
+  std::string head =
+      fmt::format("{:>9.2f} s  {:12} {:9} {:9} {:11} ", row.time_s, named("step", row.step),
+                  named("peer", row.peer), named("stage", row.stage), name_of(row.kind));
+  std::string detail = row.detail;
+  if (row.cost_s > 0) detail += (detail.empty() ? "" : ", ") + cost_text(row.cost_s);
+  if (head.size() + shown_width(detail) <= columns) head += std::exchange(detail, "");
+  head.resize(head.find_last_not_of(' ') + 1);
+  if (detail.empty()) return head;
+  return head + "\n" + std::string(kDetailIndent, ' ') +
+         wrapped(detail, columns, kDetailIndent, kDetailIndent);
 }
 
 std::string progress_line(const Config& config, const StepRow& row, double steps_per_s,
@@ -106,8 +114,17 @@ std::string progress_line(const Config& config, const StepRow& row, double steps
   return joined(choices.back()).substr(0, columns);
 }
 
-Progress::Progress(const Config& config, std::FILE* out, bool quiet)
-    : config_(config), out_(out), quiet_(quiet), terminal_(can_renew_lines(out)) {}
+// A launcher holds back what does not end with a newline: a line that is rewritten would never
+// be seen.
+Progress::Progress(const Config& config, std::FILE* out, bool quiet, bool relayed)
+    : config_(config),
+      out_(out),
+      quiet_(quiet),
+      terminal_(can_renew_lines(out)),
+      renews_(terminal_ && !relayed),
+      pace_(terminal_ ? LinePace(kReadAtLeastS, kReadAtMostS)
+                      : LinePace(kLogAtLeastS, kLogAtMostS)),
+      skips_(config.train) {}
 
 Progress::~Progress() { end_line(); }
 
@@ -140,19 +157,16 @@ void Progress::show(const StepRow& row, double now_s) {
   if (!next_serving_.empty()) serving_ = std::exchange(next_serving_, {});
   speed_.step_done(now_s);
   const bool last = row.step == config_.train.steps;
-  if (!terminal_ && !last && now_s - shown_s_ < kPlainLineEveryS) return;
-  shown_s_ = now_s;
+  if (!renews_ && !pace_.due(now_s) && !last) return;
 
-  // A line that wraps cannot be rewritten.
-  const std::size_t columns =
-      terminal_ ? terminal_columns(out_) - 1 : std::numeric_limits<std::size_t>::max();
-  const std::string line = progress_line(config_, row, speed_.steps_per_s(), serving_, columns);
-  if (terminal_) {
-    print("\r\033[K" + line);
-    line_open_ = true;
-  } else {
-    print(line + "\n");
-  }
+  const std::string line = progress_line(config_, row, speed_.steps_per_s(), serving_, columns());
+  print(renews_ ? "\r\033[K" + line : line + "\n");
+  line_open_ = renews_;
+}
+
+// One less than the terminal has: a line that wraps cannot be rewritten.
+std::size_t Progress::columns() const {
+  return terminal_ ? terminal_columns(out_) - 1 : std::numeric_limits<std::size_t>::max();
 }
 
 void Progress::show(const PeerRow& row) {
@@ -168,8 +182,10 @@ void Progress::show(const ValidationRow& row) {
 // What hangs was said when it was heard of: see HangNotices.
 void Progress::show(const EventRow& row) {
   if (row.kind == EventKind::commit || row.kind == EventKind::late) return;
+  const std::optional<EventRow> told = row.kind == EventKind::skip ? skips_.told(row) : row;
+  if (!told) return;
   end_line();
-  print(event_line(row) + "\n");
+  print(event_line(*told, columns()) + "\n");
 }
 
 }  // namespace swarmpi

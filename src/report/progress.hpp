@@ -1,17 +1,19 @@
 #pragma once
-// What a run prints while it goes on: on a terminal one line that is rewritten, elsewhere a plain
-// line every ten seconds; events and validation losses as they come.
+// What a run prints while it goes on: on a terminal one line that is rewritten, elsewhere a line
+// now and then; events and validation losses as they come.
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
 
 #include "config/config.hpp"
 #include "protocol/observer.hpp"
+#include "report/skip_notices.hpp"
 
 namespace swarmpi {
 
@@ -43,10 +45,30 @@ class RecentSpeed {
   double steps_ = 0, seconds_ = 0;
 };
 
+/// When lines are due that stay where they are printed: often at first, and more rarely the longer
+/// a run goes on.
+class LinePace {
+ public:
+  LinePace(double least_s, double most_s) : least_s_(least_s), most_s_(most_s) {}
+  /// Whether one is due now; then the next one is due later.
+  bool due(double now_s) {
+    if (now_s < next_s_) return false;
+    if (first_s_ < 0) first_s_ = now_s;
+    next_s_ = now_s + std::clamp(kShare * (now_s - first_s_), least_s_, most_s_);
+    return true;
+  }
+
+ private:
+  static constexpr double kShare = 0.1;  // of the time that it has gone on for
+
+  double least_s_, most_s_;
+  double first_s_ = -1, next_s_ = 0;
+};
+
 class Progress final : public RecordObserver {
  public:
-  /// Writes to `out`; `quiet`: nothing.
-  Progress(const Config& config, std::FILE* out, bool quiet);
+  /// Writes to `out`; `quiet`: nothing. `relayed`: a launcher hands the output on, line by line.
+  Progress(const Config& config, std::FILE* out, bool quiet, bool relayed = false);
   ~Progress() override;
 
   /// The peer rows of a step follow its step row.
@@ -63,20 +85,26 @@ class Progress final : public RecordObserver {
   void show(const PeerRow& row);
   void show(const ThroughputRow&) {}
   void print(const std::string& text);
+  /// The most that a line may have.
+  std::size_t columns() const;
 
   const Config& config_;
   std::FILE* out_;
   bool quiet_;
   bool terminal_;
+  bool renews_;  // a line on the terminal
   bool line_open_ = false;
-  double shown_s_ = -1e9;  // when a plain line was last printed
+  LinePace pace_;
   RecentSpeed speed_;
+  SkipNotices skips_;
   Serving serving_;       // in the last step whose peer rows have all arrived
   Serving next_serving_;  // in the step whose peer rows are arriving
 };
 
-/// Time, step, peer, stage, kind, detail and cost of an event.
-std::string event_line(const EventRow& row);
+/// Time, step, peer, stage, kind, detail and cost of an event; detail and cost on lines of their
+/// own where one of `columns` is too short.
+std::string event_line(const EventRow& row,
+                       std::size_t columns = std::numeric_limits<std::size_t>::max());
 
 /// The line after a step, in at most `columns`; parts that do not fit are left out, the least
 /// important first.

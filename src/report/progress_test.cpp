@@ -147,6 +147,41 @@ TEST(Progress, APlainFileGetsALineNowAndThen) {
   EXPECT_TRUE(lines_of(records, config, 1.0, true).empty());
 }
 
+TEST(LinePace, LinesComeThickAtFirstAndThinnerTheLongerARunGoesOn) {
+  LinePace pace(2, 30);
+  std::vector<double> due;
+  for (double now_s = 50; now_s < 4000; now_s += 0.5) {
+    if (pace.due(now_s)) due.push_back(now_s);
+  }
+  EXPECT_EQ(due[0], 50) << "at once";
+  EXPECT_EQ(due[1], 52);
+  EXPECT_EQ(due[2], 54);
+  for (std::size_t i = 2; i < due.size(); ++i) {
+    EXPECT_GE(due[i] - due[i - 1], due[i - 1] - due[i - 2]) << i;
+  }
+  EXPECT_EQ(due.back() - due[due.size() - 2], 30);
+}
+
+TEST(Progress, ALogGrowsMoreSlowlyTheLongerARunGoesOn) {
+  std::vector<StoreRecord> records;
+  for (std::int64_t step = 1; step <= 10000; ++step) records.push_back({step, row_of(step)});
+  const auto lines = lines_of(records, config_of(20000), 1.0);
+  EXPECT_GE(lines.size(), 150u);
+  EXPECT_LE(lines.size(), 200u) << "a line a minute after the first ten minutes";
+}
+
+TEST(Progress, ADivergenceIsOneLineHoweverManyStepsItSkips) {
+  std::vector<StoreRecord> records;
+  for (std::int64_t step = 1; step <= 60; ++step) {
+    records.push_back(
+        {step, EventRow{0, step, EventKind::skip, 0, -1, 0, "infinite gradients: a b c"}});
+  }
+  const auto lines = lines_of(records, config_of(60));
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_NE(lines[0].find("step 1 "), std::string::npos) << lines[0];
+  EXPECT_NE(lines[1].find("10 steps skipped by now"), std::string::npos) << lines[1];
+}
+
 TEST(Progress, WhatHangsIsNotSaidAgainWhenItsRowIsDurable) {
   const Config config = config_of(3);
   const EventRow late{7, 5, EventKind::late, 0, -1, 3, "storage: syncing /x"};
@@ -165,6 +200,19 @@ TEST(EventLine, SaysWhenToWhomWhatHappenedAndWhatItCost) {
             "12 ms");
   EXPECT_EQ(event_line({7, 5, EventKind::checkpoint, 0, -1, 1.26, ""}),
             "     7.00 s  step 5       peer 0              checkpoint  1.3 s");
+}
+
+TEST(EventLine, PutsTheDetailOnLinesOfItsOwnWhereItsLineWouldBeTooLong) {
+  const EventRow repair{1.3, 212, EventKind::repair, 0, -1, 0.0123, "2 microbatches sent again"};
+  EXPECT_EQ(event_line(repair, 79),
+            "     1.30 s  step 212     peer 0              repair\n"
+            "             2 microbatches sent again, 12 ms");
+  EXPECT_EQ(event_line(repair, 40),
+            "     1.30 s  step 212     peer 0              repair\n"
+            "             2 microbatches sent again,\n"
+            "             12 ms")
+      << "the head is not broken";
+  EXPECT_EQ(event_line(repair, 100), event_line(repair));
 }
 
 }  // namespace

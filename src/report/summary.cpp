@@ -21,7 +21,7 @@ namespace swarmpi {
 namespace {
 
 std::string line(const char* name, const std::string& value) {
-  return fmt::format("{:13}{}\n", name, value);
+  return fmt::format("{:{}}{}\n", name, kSummaryIndent, value);
 }
 
 std::string duration(double seconds) {
@@ -51,7 +51,7 @@ class Losses {
   };
 
   std::string values(double unit, const char* unit_name) const {
-    return fmt::format("{:<12.4f} {:<12.4f} {:<12.4f} {}", first_.loss / unit, best_.loss / unit,
+    return fmt::format("{:<9.4f} {:<9.4f} {:<9.4f} {}", first_.loss / unit, best_.loss / unit,
                        last_.loss / unit, unit_name);
   }
 
@@ -154,8 +154,7 @@ std::string Summary::losses(const Result<Config>& config) const {
   if (config.ok()) steps += " of " + std::to_string(config.value().train.steps);
   if (skipped_ > 0) steps += ", " + std::to_string(skipped_) + " skipped";
   const bool bytes = config.ok() && config.value().data.format == DataFormat::bytes;
-  return line("steps", steps) +
-         line("", fmt::format("{:12} {:12} {:12}", "first", "best", "last")) +
+  return line("steps", steps) + line("", fmt::format("{:9} {:9} {}", "first", "best", "last")) +
          loss_.lines("loss", bytes) + held_out_.lines("held out", bytes);
 }
 
@@ -180,7 +179,7 @@ std::string Summary::text(const RunFileHead& run) const {
   text += tokens_and_time() + peers();
   text += line("terms", std::to_string(terms_.size()) + ", resumed " + std::to_string(resumes_) +
                             (resumes_ == 1 ? " time" : " times"));
-  text += line("hosts", run.hosts);
+  if (!run.hosts.empty()) text += line("hosts", run.hosts);
   text += line("fingerprint", run.fingerprint);
   text += line("version", run.version);
   return text + line("verdict", run.verdict + (run.complete ? ", complete" : ", not complete"));

@@ -1,12 +1,16 @@
 #pragma once
 // The summary of a run, in about a dozen lines.
 
+#include <cstddef>
 #include <string>
 
 #include "core/status.hpp"
 #include "io/run_file.hpp"
 
 namespace swarmpi {
+
+/// Where the values of the summary begin: longer ones go on there.
+constexpr std::size_t kSummaryIndent = 13;
 
 /// The table that `swarmpi info RUN.h5` and the end of training show. Reads each row once; its
 /// memory does not grow with their number.

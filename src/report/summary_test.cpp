@@ -40,9 +40,8 @@ RunFile sample_run(DataFormat data_format) {
 TEST(Summary, TellsTheRunInAFewLines) {
   const std::string text = run_summary(sample_run(DataFormat::tokens_u16));
   for (const char* expected :
-       {"4 of 10, 1 skipped",
-        "3.5000       0.5000       2.0000       nats per token, best at step 3",
-        "3.0000       2.7500       2.7500       nats per token, best at step 4", "400, 10 tokens/s",
+       {"4 of 10, 1 skipped", "3.5000    0.5000    2.0000    nats per token, best at step 3",
+        "3.0000    2.7500    2.7500    nats per token, best at step 4", "400, 10 tokens/s",
         "50.0 s", "2, resumed 1 time\n", "00ff", "valid, complete"}) {
     EXPECT_NE(text.find(expected), std::string::npos) << expected << "\n" << text;
   }
@@ -73,7 +72,7 @@ TEST(Summary, OfAFileWithRowsThatCannotBeReadIsRefused) {
 
 TEST(Summary, BytesAreShownInBitsToo) {
   const std::string text = run_summary(sample_run(DataFormat::bytes));
-  EXPECT_NE(text.find("3.9674       bits per byte"), std::string::npos) << text;
+  EXPECT_NE(text.find("3.9674    bits per byte"), std::string::npos) << text;
 }
 
 TEST(Summary, OfSeveralPeersTellsWhoDidWhat) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <optional>
 #include <sstream>
 
@@ -33,6 +34,30 @@ bool can_renew_lines(std::FILE* out) {
 
 std::size_t text_columns(std::FILE* out) {
   return std::min(terminal_columns(out), kReadableColumns);
+}
+
+std::size_t unbroken_columns(std::FILE* out) {
+  const bool terminal = isatty(fileno(out)) != 0;
+  return (terminal ? known_columns(out) : std::nullopt)
+      .value_or(std::numeric_limits<std::size_t>::max());
+}
+
+std::string folded(const std::string& text, std::size_t columns, std::size_t indent) {
+  std::istringstream lines(text);
+  std::string all, line;
+  while (std::getline(lines, line)) {
+    while (shown_width(line) > columns) {
+      std::size_t end = line.rfind(' ', columns);
+      if (end == std::string::npos || end <= indent)
+        end = line.find(' ', std::max(columns, indent));
+      const std::size_t next = line.find_first_not_of(' ', end);
+      if (next == std::string::npos) break;
+      all += line.substr(0, line.find_last_not_of(' ', end) + 1) + "\n";
+      line = std::string(indent, ' ') + line.substr(next);
+    }
+    all += line + "\n";
+  }
+  return all;
 }
 
 std::size_t shown_width(const std::string& text) {

@@ -33,10 +33,28 @@ TEST(Wrapped, CountsCharactersNotBytes) {
   EXPECT_EQ(wrapped("größer größer", 13), "größer größer");
 }
 
+TEST(Folded, BreaksOnlyLinesThatAreTooLong) {
+  EXPECT_EQ(folded("peers   2  3\nverdict invalid: it has diverged\n", 20, 8),
+            "peers   2  3\nverdict invalid: it\n        has diverged\n");
+}
+
+TEST(Folded, KeepsTheBlanksBetweenColumns) {
+  EXPECT_EQ(folded("loss  1.5   2.5   nats per token\n", 26, 6),
+            "loss  1.5   2.5   nats per\n      token\n");
+}
+
+TEST(Folded, ALongWordStaysWhole) {
+  EXPECT_EQ(folded("file  /a/very/long/path/to/RUN.h5 there\n", 12, 6),
+            "file  /a/very/long/path/to/RUN.h5\n      there\n");
+  EXPECT_EQ(folded("x     /a/very/long/path/to/RUN.h5\n", 4, 6),
+            "x     /a/very/long/path/to/RUN.h5\n");
+}
+
 TEST(Terminal, WhatIsNoneHasTheUsualWidth) {
   std::FILE* file = std::tmpfile();
   ASSERT_NE(file, nullptr);
   EXPECT_EQ(terminal_columns(file), 80u);
+  EXPECT_GT(unbroken_columns(file), 1000000u);
   EXPECT_FALSE(can_renew_lines(file));
   std::fclose(file);
 }

@@ -33,6 +33,10 @@ struct Launcher {
   bool alone() const { return ranks == 1; }
   /// Whether this is the rank that reports for all.
   bool first() const { return rank == 0; }
+  /// Whether this rank says what all find alike before MPI starts. PMI's variables without a
+  /// launcher behind them were left by something else, perhaps to this process alone: whatever its
+  /// number, it must not end without a word.
+  bool speaks() const { return first() || (reach == Reach::none && counted_by == "PMI_SIZE"); }
 };
 
 /// Looks up one variable of the environment; null where it is not set.

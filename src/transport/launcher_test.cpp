@@ -176,6 +176,15 @@ TEST(Launcher, VariablesWithoutALauncherBehindThemAreRefused) {
   }
 }
 
+// Something has left its variables to a process that is alone: it is rank 1 of nobody.
+TEST(Launcher, WhateverItsNumberAProcessThatNobodyHasStartedSaysWhy) {
+  EXPECT_TRUE(with(kOnlyCounted).speaks());
+  EXPECT_FALSE(with(kMpich).speaks()) << "rank 0 says it";
+  EXPECT_FALSE(with(kOpenMpi5).speaks());
+  EXPECT_FALSE(with(kStep).speaks()) << "a step has all its tasks";
+  EXPECT_TRUE(with({}).speaks());
+}
+
 TEST(Launcher, SrunServesWhatItsPluginSpeaks) {
   const Variables pmix = both(kStep, {{"PMIX_RANK", "1"}, {"PMIX_NAMESPACE", "x"}});
   const Variables pmi2 = both(kStep, kMpich);

@@ -289,7 +289,7 @@ ExitStatus refuse_to_start(const Launcher& launcher, const Status& status, std::
   const Status common = session.ok() ? all_agree(*session.value(), status) : status;
   // Before MPI_Finalize: mpirun drops what a rank prints when others have left already.
   const bool alike = session.ok() || session.status().code() == ExitStatus::bad_input;
-  const bool prints = launcher.first() || !alike;
+  const bool prints = launcher.speaks() || !alike;
   if (prints) error << "swarmpi: " << common.message() << std::endl;
   if (session.ok()) (void)session.value()->finish();
   return status_of_rank(common.code(), prints);

@@ -19,6 +19,7 @@
 #include "runtime/peer_loop.hpp"
 #include "runtime/run_storage.hpp"
 #include "runtime/stage_compute.hpp"
+#include "transport/launcher.hpp"
 
 namespace swarmpi {
 namespace {
@@ -149,7 +150,8 @@ Outcome run_peer(PreparedRun& run, Stages stages, Transport& transport, PayloadP
                  const PeerEnvironment& environment, Inbox& inbox) {
   auto parts = std::make_unique<PeerParts>(run, std::move(stages), payloads, environment, inbox);
   Peer peer(run.self, run_plan(run, environment), run.membership, run.start.state);
-  Progress progress(run.config, stdout, run.options.quiet);
+  const bool relayed = !detect_launcher().name.empty();
+  Progress progress(run.config, stdout, run.options.quiet, relayed);
   HangNotices hangs(run.config.swarm.give_up_after_s);
   FaultTriggers triggers(run.config.faults_at, run.self, environment.inject_fault);
   PeerLoop loop(peer,

@@ -212,8 +212,9 @@ void report_end(const MpiSession& session, const PreparedRun& run, const Outcome
   if (run.options.quiet || outcome.hangs) return;
   const Result<std::string> summary = run_file_summary(run.paths.run_file);
   if (!summary.ok()) return;
-  std::printf("\n%s\nrun file     %s\ncheckpoints  %s\n", summary.value().c_str(),
-              run.paths.run_file.c_str(), run.paths.checkpoints.c_str());
+  const std::string shown = folded(summary.value(), unbroken_columns(stdout), kSummaryIndent);
+  std::printf("\n%s\nrun file     %s\ncheckpoints  %s\n", shown.c_str(), run.paths.run_file.c_str(),
+              run.paths.checkpoints.c_str());
 }
 
 // All that the run has written is durable by now: an error of MPI_Finalize is printed, but does not
@@ -263,7 +264,7 @@ ExitStatus train(const std::variant<TrainOptions, NewcomerOptions>& asked, const
   if (!opened.ok()) {
     // A wrong launcher is found by all ranks alike.
     const bool alike = given != nullptr && opened.status().code() == ExitStatus::bad_input;
-    if (!alike || launcher.first()) error << "swarmpi: " << opened.status().message() << std::endl;
+    if (!alike || launcher.speaks()) error << "swarmpi: " << opened.status().message() << std::endl;
     return opened.status().code();
   }
   MpiSession& session = *opened.value();
@@ -292,7 +293,7 @@ ExitStatus train(const std::variant<TrainOptions, NewcomerOptions>& asked, const
 
   // 7. Run. From here on signals ask for a checkpoint and a stop.
   const bool dry_run = run.options.dry_run;
-  if (session.rank() == 0 && (dry_run || !run.options.quiet)) {
+  if (session.rank() == 0 && !run.options.quiet) {
     print_banner(run,
                  banner_peers(run.config, run.view, hosts.value(), session.reports_lost_ranks()));
   }

@@ -9,6 +9,7 @@
 
 #include "core/clock.hpp"
 #include "core/hash.hpp"
+#include "core/missing_file.hpp"
 #include "io/checkpoint/folder.hpp"
 #include "io/checkpoint/leader_file.hpp"
 #include "io/checkpoint/manifest.hpp"
@@ -36,10 +37,7 @@ std::string near_missing(const std::string& path) {
   if (is_step_name(fs::path(path).filename().string())) {
     text = "; folder " + folder_of(path) + " has" + (there.empty() ? " none" : there);
   }
-  std::error_code unknown;
-  const std::string here = fs::current_path(unknown).string();
-  if (fs::path(path).is_relative() && !unknown) text += "; the working directory is " + here;
-  return text;
+  return text + relative_to(path);
 }
 
 /// For the message that `checkpoint` is damaged: which one before it to try.

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/missing_file.hpp"
 #include "io/descriptor.hpp"
 
 namespace swarmpi {
@@ -24,7 +25,7 @@ constexpr double kDeflateLimit = 1032;
 std::string check_start(const std::string& path, double& size_bytes) {
   const Descriptor file = Descriptor::open(path, O_RDONLY);
   struct stat info {};
-  if (!file.valid() || ::fstat(file.number(), &info) != 0) return std::strerror(errno);
+  if (!file.valid() || ::fstat(file.number(), &info) != 0) return file_error(path, errno);
   if (S_ISDIR(info.st_mode)) return "it is a folder";
   if (info.st_size == 0) return "it is empty";
   size_bytes = static_cast<double>(info.st_size);

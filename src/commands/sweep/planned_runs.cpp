@@ -1,0 +1,115 @@
+#include "commands/sweep/planned_runs.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "commands/sweep/combinations.hpp"
+#include "config/deck.hpp"
+#include "io/journal/journal.hpp"
+#include "io/run_file.hpp"
+
+namespace swarmpi {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool exists(const std::string& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+std::string journal_of(const PlannedRun& run) { return run.run_file() + ".journal"; }
+
+// What is known of a run that was begun; nothing where there is none, or it cannot be read: then
+// `train` says why.
+std::optional<RunFileHead> begun(const PlannedRun& run) {
+  if (exists(run.run_file())) {
+    const RunFileReader reader(run.run_file());
+    if (reader.status().ok()) return reader.head();
+  }
+  const Result<JournalEnd> end = read_journal_end(journal_of(run));
+  if (!end.ok() || end.value().highest_term == 0) return std::nullopt;
+  RunFileHead head;
+  static_cast<RunOrigin&>(head) = end.value().last.origin;
+  return head;
+}
+
+// Where it writes, and what is known only as it starts, make no other run.
+bool tells_runs_apart(const std::string& key) {
+  return !key.starts_with("output.") && key != "data.hash" && key != "swarm.cuts";
+}
+
+// The keys in which a run that was begun differs from the one that is planned.
+std::vector<DeckDifference> differences(const RunFileHead& head, const Config& planned) {
+  const Result<Config> stored = parse_deck(head.deck, "the stored deck", {});
+  if (!stored.ok()) return {};
+  std::vector<DeckDifference> found = deck_differences(stored.value(), planned);
+  std::erase_if(found, [](const DeckDifference& one) { return !tells_runs_apart(one.key); });
+  return found;
+}
+
+Status refuse_other_run(const PlannedRun& run, const Config& planned) {
+  const std::optional<RunFileHead> head = begun(run);
+  if (!head) return {};
+  for (const DeckDifference& one : differences(*head, planned)) {
+    if (may_change_on_resume(one.key, false)) continue;
+    return Status::bad_input(run.run_file() + " is the run of another deck (" + one.key + ": " +
+                             one.a + " -> " + one.b +
+                             "): give this sweep a folder of its own with --out");
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string sweep_folder(const SweepOptions& options) {
+  if (!options.out.empty()) return options.out;
+  return "runs/" + fs::path(options.deck).stem().string() + "-sweep";
+}
+
+Result<std::vector<PlannedRun>> plan_runs(const SweepOptions& options) {
+  std::vector<VariedKey> keys;
+  for (const std::string& text : options.vary) {
+    Result<VariedKey> key = parse_varied_key(text);
+    if (!key.ok()) return key.status();
+    keys.push_back(std::move(key).value());
+  }
+  const Result<std::vector<Combination>> combinations = combine(keys, options.overrides);
+  if (!combinations.ok()) return combinations.status();
+  std::vector<PlannedRun> runs;
+  std::map<std::string, std::string> names;  // by the resolved deck
+  for (const Combination& one : combinations.value()) {
+    PlannedRun run{one.name, sweep_folder(options) + "/" + one.name, options.overrides};
+    run.settings.insert(run.settings.end(), one.settings.begin(), one.settings.end());
+    const Result<Config> config = load_deck(options.deck, run.settings);
+    if (!config.ok()) return Status::bad_input(run.name + ": " + config.status().message());
+    const auto [same, is_new] = names.emplace(resolved_deck(config.value()), run.name);
+    if (!is_new) {
+      return Status::bad_input("--vary: " + same->second + " and " + run.name +
+                               " are the same run");
+    }
+    if (Status status = refuse_other_run(run, config.value()); !status.ok()) return status;
+    runs.push_back(std::move(run));
+  }
+  return runs;
+}
+
+// One that is complete may be planned with more steps now.
+Standing standing_of(const SweepOptions& options, const PlannedRun& run) {
+  const std::optional<RunFileHead> head = begun(run);
+  if (!head) return exists(journal_of(run)) ? Standing::unfinished : Standing::fresh;
+  const Result<Config> planned = load_deck(options.deck, run.settings);
+  const bool other_length =
+      planned.ok() &&
+      std::ranges::any_of(differences(*head, planned.value()),
+                          [](const DeckDifference& one) { return one.key.starts_with("train."); });
+  if (other_length) return Standing::unfinished;
+  if (head->complete) return Standing::complete;
+  return head->verdict.starts_with("invalid") ? Standing::failed : Standing::unfinished;
+}
+
+}  // namespace swarmpi
