@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <sstream>
 #include <system_error>
@@ -48,6 +49,19 @@ std::string this_program() {
   return error ? "swarmpi" : path.string();
 }
 
+// Where what is installed, or else the source tree around the build, has this script; "" if neither
+// has.
+std::string plot_script() {
+  const char* const share = std::getenv("SWARMPI_SHARE");
+  for (const fs::path& folder : {fs::path(share == nullptr ? "" : share),
+                                 fs::path(this_program()).parent_path().parent_path()}) {
+    std::error_code error;
+    const fs::path script = folder / "postprocess/plot_run.py";
+    if (!folder.empty() && fs::exists(script, error)) return script.string();
+  }
+  return "";
+}
+
 class Sweep {
  public:
   Sweep(const SweepOptions& options, std::vector<PlannedRun> runs, std::ostream& out)
@@ -61,6 +75,7 @@ class Sweep {
 
  private:
   std::int64_t count(Standing standing) const;
+  bool has_ended(const PlannedRun& run) const;
   Status run_one(const PlannedRun& run, bool begun);
   Status judge(const PlannedRun& run, const EndedChild& child) const;
   std::vector<std::string> command_of(const PlannedRun& run, bool begun) const;
@@ -70,12 +85,18 @@ class Sweep {
   const SweepOptions& options_;
   const std::vector<PlannedRun> runs_;
   std::ostream& out_;
+  HeldSignals signals_;  // also between two runs, and while the table is made
 };
 
 std::int64_t Sweep::count(Standing standing) const {
   return std::count_if(runs_.begin(), runs_.end(), [&](const PlannedRun& run) {
     return standing_of(options_, run) == standing;
   });
+}
+
+bool Sweep::has_ended(const PlannedRun& run) const {
+  const Standing standing = standing_of(options_, run);
+  return standing == Standing::complete || standing == Standing::failed;
 }
 
 std::vector<std::string> Sweep::command_of(const PlannedRun& run, bool begun) const {
@@ -96,9 +117,11 @@ std::string Sweep::stopped_text(const std::string& why) const {
 
 // mpirun may hide the run's status: what counts is what the run has left.
 Status Sweep::judge(const PlannedRun& run, const EndedChild& child) const {
-  const Standing standing = standing_of(options_, run);
-  if (standing == Standing::complete || standing == Standing::failed) return {};
-  if (child.stopped) return Status::stopped(stopped_text("sweep stopped"));
+  const auto ended = [this](const PlannedRun& one) { return has_ended(one); };
+  if (child.stopped && !std::ranges::all_of(runs_, ended)) {
+    return Status::stopped(stopped_text("sweep stopped"));
+  }
+  if (has_ended(run)) return {};
   const std::string what = run.name + " has ended " + how_it_ended(child);
   if (child.status == static_cast<int>(ExitStatus::bad_input)) {
     return Status::bad_input(what + ", see its message above");
@@ -111,7 +134,7 @@ Status Sweep::run_one(const PlannedRun& run, bool begun) {
   fs::create_directories(run.checkpoints(), error);
   if (error) return Status::bad_input("cannot make " + run.checkpoints() + ": " + error.message());
   out_.flush();
-  const Result<EndedChild> child = run_child(command_of(run, begun));
+  const Result<EndedChild> child = run_child(command_of(run, begun), signals_);
   if (!child.ok()) return child.status();
   return judge(run, child.value());
 }
@@ -125,6 +148,7 @@ Status Sweep::run_all() {
       out_ << heading << (standing == Standing::complete ? ": is complete\n" : ": has failed\n");
       continue;
     }
+    if (signals_.take_stop()) return Status::stopped(stopped_text("sweep stopped"));
     out_ << heading << " in " << run.folder << "\n";
     if (Status status = run_one(run, standing == Standing::unfinished); !status.ok()) {
       return status;
@@ -136,19 +160,17 @@ Status Sweep::run_all() {
 
 void Sweep::print_picture(const std::vector<std::string>& files) {
   const std::string picture = sweep_folder(options_) + "/sweep.png";
-  std::error_code error;
-  const fs::path script =
-      fs::path(this_program()).parent_path().parent_path() / "postprocess/plot_run.py";
-  std::vector<std::string> words{"python3", script.string()};
+  const std::string script = plot_script();
+  std::vector<std::string> words{"python3", script};
   words.insert(words.end(), files.begin(), files.end());
   words.insert(words.end(), {"-o", picture});
-  const bool drawn = fs::exists(script, error) && [&] {
-    const Result<EndedChild> child = run_child(words, true);
+  const bool drawn = !script.empty() && [&] {
+    const Result<EndedChild> child = run_child(words, signals_, true);
     return child.ok() && child.value().signal == 0 && child.value().status == 0;
   }();
   out_ << (drawn ? "picture: " + picture
-                 : "to draw them: postprocess/plot_run.py " + sweep_folder(options_) +
-                       "/*/RUN.h5 -o " + picture)
+                 : "to draw them: " + (script.empty() ? "postprocess/plot_run.py" : script) + " " +
+                       sweep_folder(options_) + "/*/RUN.h5 -o " + picture)
        << "\n";
 }
 
