@@ -49,12 +49,13 @@ std::string this_program() {
   return error ? "swarmpi" : path.string();
 }
 
-// Where what is installed, or else the source tree around the build, has this script; "" if neither
-// has.
-std::string plot_script() {
+// The script that draws runs: where env.sh says, or the program stands in bin/ of where it was
+// installed, or in a build folder of the project; "" if it is in none of these.
+std::string drawing_script() {
   const char* const share = std::getenv("SWARMPI_SHARE");
-  for (const fs::path& folder : {fs::path(share == nullptr ? "" : share),
-                                 fs::path(this_program()).parent_path().parent_path()}) {
+  const fs::path above = fs::path(this_program()).parent_path().parent_path();
+  for (const fs::path& folder :
+       {fs::path(share == nullptr ? "" : share), above / "share/swarmpi", above}) {
     std::error_code error;
     const fs::path script = folder / "postprocess/plot_run.py";
     if (!folder.empty() && fs::exists(script, error)) return script.string();
@@ -160,7 +161,7 @@ Status Sweep::run_all() {
 
 void Sweep::print_picture(const std::vector<std::string>& files) {
   const std::string picture = sweep_folder(options_) + "/sweep.png";
-  const std::string script = plot_script();
+  const std::string script = drawing_script();
   std::vector<std::string> words{"python3", script};
   words.insert(words.end(), files.begin(), files.end());
   words.insert(words.end(), {"-o", picture});
