@@ -32,7 +32,9 @@ class SweepTest(SwarmpiTest):
         if not os.path.exists(folder):
             os.mkdir(folder)
             os.symlink("/bin/false", os.path.join(folder, "python3"))
-        return {**launch_environment(), "PATH": f"{folder}:{os.environ['PATH']}"}
+        environment = {**launch_environment(), "PATH": f"{folder}:{os.environ['PATH']}"}
+        environment.pop("SWARMPI_SHARE", None)  # that of another build
+        return environment
 
     def run_file(self, folder):
         return self.path("swept", folder, "RUN.h5")
