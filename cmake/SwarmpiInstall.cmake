@@ -17,11 +17,11 @@ swarmpi_write_environment(${CMAKE_BINARY_DIR}/env.sh ${CMAKE_BINARY_DIR} ${CMAKE
 set(share ${CMAKE_INSTALL_DATADIR}/swarmpi)
 install(TARGETS swarmpi RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY inputs docs DESTINATION ${share})
-install(DIRECTORY postprocess DESTINATION ${share}
+install(DIRECTORY postprocess DESTINATION ${share} USE_SOURCE_PERMISSIONS
         FILES_MATCHING PATTERN "*.py" PATTERN "*.png"
         PATTERN "*_test.py" EXCLUDE PATTERN "__pycache__" EXCLUDE)
 # Not those that build: there is no source to build.
-install(DIRECTORY jobscripts DESTINATION ${share}
+install(DIRECTORY jobscripts DESTINATION ${share} USE_SOURCE_PERMISSIONS
         PATTERN "setup.sh" EXCLUDE PATTERN "workstation.sh" EXCLUDE PATTERN "__pycache__" EXCLUDE)
 install(FILES README.md CITATION.cff DESTINATION ${share})
 install(CODE "

@@ -25,6 +25,7 @@ swarmpi_write_environment("{folder}/env.sh" "{programs}" /opt/share)
 def shell(lines, **options):
     """Runs lines in a POSIX shell that knows nothing of SwarMPI; returns its status and output."""
     plain = {"PATH": "/usr/bin:/bin", "HOME": os.environ.get("HOME", "/")}
+    plain["PYTHONDONTWRITEBYTECODE"] = "1"  # what is installed is looked at
     done = subprocess.run(
         ["timeout", "-k", "5", str(DEADLINE_S), "sh", "-c", lines],
         env={**plain, **options.pop("variables", {})},
@@ -77,7 +78,7 @@ class Installed(SwarmpiTest):
         train = f"train {shlex.quote(self.deck)} --set train.steps=3 --quiet"
         self.after_env(f"mpirun -n 2 --oversubscribe swarmpi {train} --out RUN.h5")
         self.assert_complete(self.path("RUN.h5"))
-        self.after_env('python3 "$SWARMPI_SHARE/postprocess/to_csv.py" RUN.h5')
+        self.after_env('"$SWARMPI_SHARE/postprocess/to_csv.py" RUN.h5')
 
     def test_decks_scripts_and_pages_are_there_and_nothing_that_builds(self):
         self.after_env(f'swarmpi check "$SWARMPI_SHARE/inputs/quickstart.toml" {self.with_data()}')
@@ -98,6 +99,19 @@ class Installed(SwarmpiTest):
         copy = 'cp "$SWARMPI_SHARE/jobscripts/train.slurm" script; rm -f build/env.sh'
         said = self.after_env(f"{copy}; bash script", variables=job)
         self.assert_complete(self.path("run", "RUN.h5"), said)
+
+    def test_a_sweep_finds_what_is_installed_from_any_folder(self):
+        sweep = f"swarmpi sweep {shlex.quote(self.deck)} --vary train.lr=1e-3 --out swept"
+        sweep += " --quiet --set train.steps=3"
+        job = {"SLURM_ARRAY_TASK_ID": "0", "SLURM_JOB_ID": "7"}
+        said = self.after_env(f"{sweep} --print-slurm > script; bash script", variables=job)
+        self.assert_complete(self.path("swept", "lr=1e-3", "RUN.h5"), said)
+        # A python3 that cannot draw: the command that would is told.
+        blind = 'mkdir blind; ln -s /bin/false blind/python3; PATH=$PWD/blind:$PATH'
+        said = self.after_env(f"{blind}; {sweep}")
+        script = f"{self.prefix}/share/swarmpi/postprocess/plot_run.py"
+        self.assertIn(f"to draw them: {script} swept/*/RUN.h5", said)
+        self.assertTrue(os.access(script, os.X_OK), script)
 
 
 class Environment(SwarmpiTest):

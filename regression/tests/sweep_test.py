@@ -32,7 +32,9 @@ class SweepTest(SwarmpiTest):
         if not os.path.exists(folder):
             os.mkdir(folder)
             os.symlink("/bin/false", os.path.join(folder, "python3"))
-        return {**launch_environment(), "PATH": f"{folder}:{os.environ['PATH']}"}
+        environment = {**launch_environment(), "PATH": f"{folder}:{os.environ['PATH']}"}
+        environment.pop("SWARMPI_SHARE", None)  # that of another build
+        return environment
 
     def run_file(self, folder):
         return self.path("swept", folder, "RUN.h5")
@@ -122,6 +124,17 @@ class Sweep(SweepTest):
         self.assertIn("is the run of another deck (train.seed: 7 -> 5)", err)
         self.assertEqual(content(self.path("swept")), before)
 
+    def test_runs_on_other_data_are_refused_though_they_are_complete(self):
+        text = self.path("text.bin")
+        shutil.copy(self.data, text)
+        self.sweep(*RATES, "--set", f"data.paths={text}")
+        with open(text, "r+b") as file:
+            file.write(b"Q")
+        for arguments in (RATES, (*RATES, "--print-slurm")):
+            out, err = self.sweep(*arguments, "--set", f"data.paths={text}", expect=2)
+            self.assertEqual(out, "")
+            self.assertRegex(err, r"was begun on other data \(data.hash: \w{16} -> \w{16}\)")
+
     def test_one_that_fails_does_not_keep_the_others_from_running(self):
         vary = ("--vary", "train.lr=1e6,1e-3", "--set", "train.warmup_steps=0")
         for said in ("in ", "has failed"):
@@ -158,6 +171,19 @@ class Stopped(SweepTest):
     def test_by_ctrl_c(self):
         self.assert_goes_on(signal.SIGINT)
 
+    def test_as_a_run_ends(self):
+        """That one is complete: it is the next one that is not started."""
+        launcher = self.path("launcher.sh")
+        with open(launcher, "w", encoding="ascii") as file:
+            file.write('"$@"; trap "" USR1; kill -TERM $PPID; sleep 0.5\n')
+        asked = ("--launcher", "sh " + launcher)
+        out, err = self.sweep(*RATES, *asked, expect=3)
+        self.assertIn("sweep stopped: 1 of 2 runs are complete", err)
+        self.assertFalse(os.path.exists(self.path("swept", FOLDERS[1])))
+        out, _ = self.sweep(*RATES, *asked)  # where none is left there is nothing to stop
+        self.assertIn("run 1 of 2: lr=1e-3: is complete", out)
+        self.assert_complete(self.run_file(FOLDERS[1]))
+
     @unittest.skipUnless(MPIRUN, "there is no mpirun")
     def test_under_mpirun(self):
         self.assert_goes_on(signal.SIGTERM, "--ranks", "2")
@@ -174,15 +200,22 @@ class SlurmArray(SweepTest):
         os.mkdir(self.path("jobscripts"))
         with open(self.path("jobscripts", "train.slurm"), "w", encoding="ascii") as script:
             script.write('printf "%s\\n" "$DECK" "$RUN_DIR" "$SET"\n')
+        # From the project's folder; or from any with what env.sh exports.
+        unset = {key: value for key, value in os.environ.items() if key != "SWARMPI_SHARE"}
+        places = (
+            {"cwd": self.folder, "env": unset},
+            {"cwd": "/", "env": {**unset, "SWARMPI_SHARE": self.folder}},
+        )
         for task, (folder, rate) in enumerate(zip(FOLDERS, ("1e-3", "3e-3"))):
+            place = places[task]
+            place["env"]["SLURM_ARRAY_TASK_ID"] = str(task)
             said = subprocess.run(
                 ["bash", "-s"],
                 input=out,
                 capture_output=True,
                 text=True,
                 check=True,
-                cwd=self.folder,
-                env={**os.environ, "SLURM_ARRAY_TASK_ID": str(task)},
+                **place,
             ).stdout
             settings = f'output.run="it\'s" train.lr={rate}'
             self.assertEqual(said.splitlines(), [self.deck, self.path("swept", folder), settings])

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <set>
 #include <string>
 #include <system_error>
@@ -122,10 +123,12 @@ Status unwritable(const std::string& out, int error) {
   return Status::bad_input(out + ": cannot be written: " + std::strerror(error));
 }
 
-/// Writes each file that is text and whose content was not written before, with a newline between
-/// two. Returns 0 or an errno.
-int write_texts(const Descriptor& file, const std::set<std::string>& paths,
-                PreparedText& prepared) {
+/// Takes the next bytes of the joined texts; false ends the joining.
+using TakeBytes = std::function<bool(std::string_view)>;
+
+/// Hands on each file that is text and whose content did not come before, with a newline between
+/// two. Returns whether all of it was taken.
+bool join_texts(const std::set<std::string>& paths, const TakeBytes& take, PreparedText& prepared) {
   std::set<std::pair<std::uint64_t, std::size_t>> seen;
   for (const std::string& path : paths) {
     const Result<MappedFile> source = MappedFile::open(path);
@@ -144,13 +147,27 @@ int write_texts(const Descriptor& file, const std::set<std::string>& paths,
       continue;
     }
     const std::string_view separator = prepared.files > 0 ? "\n" : "";
+    ++prepared.files;
     for (const std::string_view piece : {separator, bytes}) {
-      if (const int error = write_all(file, piece); error != 0) return error;
+      if (!take(piece)) return false;
       prepared.bytes += static_cast<std::int64_t>(piece.size());
     }
-    ++prepared.files;
   }
-  return 0;
+  return true;
+}
+
+/// Returns 0 or an errno.
+int write_texts(const Descriptor& file, const std::set<std::string>& paths,
+                PreparedText& prepared) {
+  int error = 0;
+  join_texts(
+      paths,
+      [&](std::string_view piece) {
+        error = write_all(file, piece);
+        return error == 0;
+      },
+      prepared);
+  return error;
 }
 
 /// Whether `out` holds something; of no bytes there is nothing to lose.
@@ -170,6 +187,31 @@ Status no_text(const std::string& out, const PreparedText& prepared) {
   const std::string advice = prepared.advice();
   return Status::bad_input(out + ": not written, for the sources hold no text" +
                            (advice.empty() ? "" : "\n" + advice));
+}
+
+Status holds_other(const std::string& out) {
+  return Status::bad_input(
+      out +
+      ": exists, and is not what these texts give: it was left as it is. The first name is "
+      "that of the file to write (swarmpi prepare OUT.bin PATH...): choose another one, or "
+      "replace it with --force");
+}
+
+/// ok where `out` is what these texts give. Reads no further than to the first text that differs:
+/// where `out` is a text that was named by mistake the others may be large. Errors: bad_input.
+Status compare_with_texts(const std::string& out, const std::set<std::string>& paths,
+                          PreparedText& prepared) {
+  const Result<MappedFile> file = MappedFile::open(out);
+  if (!file.ok()) return holds_other(out);
+  std::string_view left = file.value().bytes();
+  const auto take = [&left](std::string_view piece) {
+    if (!left.starts_with(piece)) return false;
+    left.remove_prefix(piece.size());
+    return true;
+  };
+  if (!join_texts(paths, take, prepared)) return holds_other(out);
+  if (prepared.files == 0) return no_text(out, prepared);
+  return left.empty() ? Status() : holds_other(out);
 }
 
 }  // namespace
@@ -200,6 +242,12 @@ Result<PreparedText> prepare_text(const std::string& out, const std::vector<std:
   }
   PreparedText prepared;
   prepared.unreadable = collector.unreadable_folders();
+  if (existing == Existing::keep && holds_something(out)) {
+    const Status same = compare_with_texts(out, collector.paths(), prepared);
+    if (!same.ok()) return same;
+    prepared.was_there = true;
+    return prepared;
+  }
   TemporaryFile temporary(out);
   Descriptor file = Descriptor::open(temporary.name(), O_WRONLY | O_CREAT | O_EXCL);
   if (!file.valid()) return unwritable(out, errno);
@@ -208,14 +256,11 @@ Result<PreparedText> prepare_text(const std::string& out, const std::vector<std:
   if (error == 0) error = sync_descriptor(file);
   if (error == 0) error = file.close();
   if (error != 0) return unwritable(out, error);
+  // Another one may have written it meanwhile.
   if (existing == Existing::keep && holds_something(out)) {
     prepared.was_there = have_equal_content(out, temporary.name());
     if (prepared.was_there) return prepared;
-    return Status::bad_input(
-        out +
-        ": exists, and is not what these texts give: it was left as it is. The first name is "
-        "that of the file to write (swarmpi prepare OUT.bin PATH...): choose another one, or "
-        "replace it with --force");
+    return holds_other(out);
   }
   // Not `stopped`: exit status 3 means that a run can be resumed.
   const Status published = temporary.publish();

@@ -127,6 +127,23 @@ TEST(Prepare, ATextInThePlaceOfTheOutputIsKept) {
   EXPECT_EQ(content_of(a), "text");
 }
 
+TEST(Prepare, WhatIsThereIsComparedWithoutACopy) {
+  const Anybody anybody;
+  if (!anybody.acts_as_anybody()) GTEST_SKIP() << "root cannot become another user here";
+  const DataFolder folder;
+  const std::string out = folder.write("full/out.bin", "a\nb");
+  folder.write("in/1", "a");
+  folder.write("in/2", "b");
+  fs::permissions(folder / "full", fs::perms::owner_read | fs::perms::owner_exec);
+  EXPECT_TRUE(prepared(out, {folder / "in"}).was_there);
+  for (const char* other : {"a\n", "a\nb\n", "a\nc", "other"}) {
+    folder.write("full/out.bin", other);
+    EXPECT_EQ(problem_of(out, {folder / "in"}).find(out + ": exists, and is not what"), 0u)
+        << other;
+  }
+  fs::permissions(folder / "full", fs::perms::owner_all);
+}
+
 TEST(Prepare, MayBeRepeated) {
   const DataFolder folder;
   folder.write("in/a", "a");

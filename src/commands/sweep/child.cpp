@@ -2,13 +2,16 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
+#include <initializer_list>
+
+#include "io/descriptor.hpp"
 
 namespace swarmpi {
 namespace {
@@ -24,76 +27,62 @@ bool is_ignored(int signal) {
   return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
-// These signals, and the one that tells of a child's end, wait while this lives until somebody
-// asks for them.
-class HeldSignals {
+// What a child does between fork and exec: it may call nothing but what a signal handler may.
+class ChildStart {
  public:
-  HeldSignals() {
-    sigemptyset(&held_);
-    for (const int signal : kStops) {
-      if (!is_ignored(signal)) sigaddset(&held_, signal);
-    }
-    std::signal(SIGCHLD, SIG_DFL);  // where it was ignored nobody would hear of a child's end
-    sigaddset(&held_, SIGCHLD);
-    sigprocmask(SIG_BLOCK, &held_, &before_);
+  ChildStart(const std::vector<std::string>& command, const sigset_t& mask, bool silent)
+      : words_(command), mask_(mask), silent_(silent) {
+    for (std::string& word : words_) arguments_.push_back(word.data());
+    arguments_.push_back(nullptr);
   }
-  ~HeldSignals() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
-  HeldSignals(const HeldSignals&) = delete;
-  HeldSignals& operator=(const HeldSignals&) = delete;
-
-  int next() const {
-    int signal = 0;
-    sigwait(&held_, &signal);
-    return signal;
-  }
-  const sigset_t& before() const { return before_; }
-
- private:
-  sigset_t held_{}, before_{};
-};
-
-// How the command is started: its signals as if nothing had been set here, nothing to read.
-class SpawnSettings {
- public:
-  SpawnSettings(const sigset_t& mask, bool silent) {
-    posix_spawnattr_init(&attributes_);
-    sigset_t defaults;
-    sigemptyset(&defaults);
-    sigaddset(&defaults, SIGPIPE);
-    posix_spawnattr_setsigdefault(&attributes_, &defaults);
-    posix_spawnattr_setsigmask(&attributes_, &mask);
-    posix_spawnattr_setpgroup(&attributes_, 0);
-    posix_spawnattr_setflags(
-        &attributes_, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
-    posix_spawn_file_actions_init(&files_);
-    // A group that is not in front is halted where it reads from the terminal.
-    posix_spawn_file_actions_addopen(&files_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    for (const int output : {STDOUT_FILENO, STDERR_FILENO}) {
-      if (silent) posix_spawn_file_actions_addopen(&files_, output, "/dev/null", O_WRONLY, 0);
-    }
-  }
-  ~SpawnSettings() {
-    posix_spawn_file_actions_destroy(&files_);
-    posix_spawnattr_destroy(&attributes_);
-  }
-  SpawnSettings(const SpawnSettings&) = delete;
-  SpawnSettings& operator=(const SpawnSettings&) = delete;
 
   /// 0 or an errno.
-  int start(const std::vector<std::string>& command, pid_t& child) {
-    std::vector<std::string> words = command;
-    std::vector<char*> arguments;
-    for (std::string& word : words) arguments.push_back(word.data());
-    arguments.push_back(nullptr);
-    return posix_spawnp(&child, arguments[0], &files_, &attributes_, arguments.data(), environ);
+  int start(pid_t& child) {
+    std::array<int, 2> ends{};  // the child's errno, or nothing once it has become the command
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) return errno;
+    const Descriptor from_child(ends[0]);
+    Descriptor to_parent(ends[1]);
+    const pid_t parent = ::getpid();
+    child = ::fork();
+    if (child < 0) return errno;
+    if (child == 0) become_command(parent, ends[1]);
+    to_parent.close();
+    int error = 0;
+    while (::read(from_child.number(), &error, sizeof error) < 0 && errno == EINTR) {
+    }
+    if (error != 0) ::waitpid(child, nullptr, 0);
+    return error;
   }
 
  private:
-  posix_spawnattr_t attributes_{};
-  posix_spawn_file_actions_t files_{};
+  [[noreturn]] void become_command(pid_t parent, int to_parent) {
+    // One that is killed hands nothing on: mpirun and its ranks would go on alone.
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (::getppid() != parent) ::_exit(1);
+    ::setpgid(0, 0);
+    // A group that is not in front is halted where it reads from the terminal.
+    redirect("/dev/null", O_RDONLY, {STDIN_FILENO});
+    if (silent_) redirect("/dev/null", O_WRONLY, {STDOUT_FILENO, STDERR_FILENO});
+    std::signal(SIGPIPE, SIG_DFL);
+    ::sigprocmask(SIG_SETMASK, &mask_, nullptr);
+    ::execvp(arguments_[0], arguments_.data());
+    const int error = errno;
+    (void)!::write(to_parent, &error, sizeof error);
+    ::_exit(127);
+  }
+
+  static void redirect(const char* path, int flags, std::initializer_list<int> targets) {
+    const int file = ::open(path, flags | O_CLOEXEC);
+    for (const int target : targets) ::dup2(file, target);
+  }
+
+  std::vector<std::string> words_;
+  std::vector<char*> arguments_;
+  const sigset_t& mask_;
+  bool silent_;
 };
 
-EndedChild wait_for(pid_t child, const HeldSignals& signals) {
+EndedChild wait_for(pid_t child, HeldSignals& signals) {
   EndedChild ended;
   while (true) {
     const int signal = signals.next();
@@ -112,15 +101,43 @@ EndedChild wait_for(pid_t child, const HeldSignals& signals) {
 
 }  // namespace
 
+HeldSignals::HeldSignals() {
+  sigemptyset(&stops_);
+  for (const int signal : kStops) {
+    if (!is_ignored(signal)) sigaddset(&stops_, signal);
+  }
+  std::signal(SIGCHLD, SIG_DFL);  // where it was ignored nobody would hear of a child's end
+  held_ = stops_;
+  sigaddset(&held_, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &held_, &before_);
+}
+
+HeldSignals::~HeldSignals() {
+  while (take_stop()) {
+  }
+  sigprocmask(SIG_SETMASK, &before_, nullptr);
+}
+
+bool HeldSignals::take_stop() {
+  const timespec at_once{};
+  return sigtimedwait(&stops_, nullptr, &at_once) > 0;
+}
+
+int HeldSignals::next() {
+  int signal = 0;
+  sigwait(&held_, &signal);
+  return signal;
+}
+
 std::string how_it_ended(const EndedChild& child) {
   return child.signal != 0 ? fmt::format("by signal {}", child.signal)
                            : fmt::format("with status {}", child.status);
 }
 
-Result<EndedChild> run_child(const std::vector<std::string>& command, bool silent) {
-  const HeldSignals signals;
+Result<EndedChild> run_child(const std::vector<std::string>& command, HeldSignals& signals,
+                             bool silent) {
   pid_t child = -1;
-  if (const int error = SpawnSettings(signals.before(), silent).start(command, child)) {
+  if (const int error = ChildStart(command, signals.before(), silent).start(child)) {
     return Status::stopped(
         fmt::format("cannot start {}: {}", command.front(), std::strerror(error)));
   }

@@ -1,9 +1,12 @@
 #include "commands/sweep/child.hpp"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/types.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <string>
 #include <vector>
@@ -12,9 +15,19 @@ namespace swarmpi {
 namespace {
 
 EndedChild ended(const std::string& script) {
-  const Result<EndedChild> child = run_child({"sh", "-c", script}, true);
+  HeldSignals signals;
+  const Result<EndedChild> child = run_child({"sh", "-c", script}, signals, true);
   EXPECT_TRUE(child.ok()) << child.status().message();
   return child.ok() ? child.value() : EndedChild();
+}
+
+/// What comes next through a pipe within 20 s.
+std::string line_from(int pipe) {
+  pollfd source{pipe, POLLIN, 0};
+  if (poll(&source, 1, 20000) != 1) return "nothing";
+  std::array<char, 64> bytes{};
+  const ssize_t count = read(pipe, bytes.data(), bytes.size());
+  return count < 0 ? "nothing" : std::string(bytes.data(), static_cast<std::size_t>(count));
 }
 
 TEST(Child, TellsHowItEnded) {
@@ -30,7 +43,8 @@ TEST(Child, TellsHowItEnded) {
 }
 
 TEST(Child, ThatCannotBeStartedIsAnError) {
-  const Result<EndedChild> child = run_child({"/nowhere/to-be-found"});
+  HeldSignals signals;
+  const Result<EndedChild> child = run_child({"/nowhere/to-be-found"}, signals);
   ASSERT_FALSE(child.ok());
   EXPECT_NE(child.status().message().find("/nowhere/to-be-found"), std::string::npos);
 }
@@ -51,9 +65,38 @@ TEST(Child, IsEndedAtTheSecondTime) {
   EXPECT_EQ(ended_now.signal, SIGTERM);
 }
 
+// Killed it can hand nothing on: what it has started is told by the system.
+TEST(Child, IsEndedWithThisProcess) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  const pid_t process = fork();
+  if (process == 0) {
+    const std::string told = " >&" + std::to_string(dup2(ends[1], 9));
+    ended("trap 'echo told" + told + "; kill $!; exit' TERM; echo up" + told + "; sleep 30 & wait");
+    _exit(0);
+  }
+  EXPECT_EQ(line_from(ends[0]), "up\n");
+  kill(process, SIGKILL);
+  EXPECT_EQ(line_from(ends[0]), "told\n");
+  waitpid(process, nullptr, 0);
+  close(ends[0]);
+  close(ends[1]);
+}
+
 TEST(Child, HasAGroupOfItsOwnAndNothingToRead) {
   EXPECT_EQ(ended("test $(ps -o pgid= $$) = $$").status, 0);
   EXPECT_EQ(ended("test $(readlink /proc/self/fd/0) = /dev/null").status, 0);
+}
+
+TEST(HeldSignals, OneThatComesBetweenTwoChildrenIsNotLost) {
+  HeldSignals signals;
+  EXPECT_FALSE(signals.take_stop());
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
+    raise(signal);
+    EXPECT_TRUE(signals.take_stop()) << signal;
+    EXPECT_FALSE(signals.take_stop()) << signal;
+  }
+  raise(SIGTERM);  // which ends nobody when they are held no longer
 }
 
 TEST(Child, LeavesTheSignalsOfThisProcessAsTheyWere) {

@@ -5,10 +5,13 @@
 #include <map>
 #include <optional>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "commands/sweep/combinations.hpp"
 #include "config/deck.hpp"
+#include "core/hash.hpp"
+#include "data/dataset.hpp"
 #include "io/journal/journal.hpp"
 #include "io/run_file.hpp"
 
@@ -54,7 +57,40 @@ std::vector<DeckDifference> differences(const RunFileHead& head, const Config& p
   return found;
 }
 
-Status refuse_other_run(const PlannedRun& run, const Config& planned) {
+// The hashes of the data that decks name; each is read once, and may be large.
+class DataHashes {
+ public:
+  /// Errors: bad_input, as `train` has.
+  Result<std::string> of(const Config& config) {
+    const DataConfig& data = config.data;
+    std::string& known = known_[{data.paths, data.validation_paths, data.format}];
+    if (!known.empty()) return known;
+    const Result<Dataset> dataset = Dataset::open(config);
+    if (!dataset.ok()) return dataset.status();
+    const Result<std::uint64_t> hash = dataset.value().scan();
+    if (!hash.ok()) return hash.status();
+    return known = hex(hash.value());
+  }
+
+ private:
+  using Paths = std::vector<std::string>;
+  std::map<std::tuple<Paths, Paths, DataFormat>, std::string> known_;
+};
+
+// The same deck may name other text by now: then a run that is complete is not the one planned.
+Status refuse_other_data(const PlannedRun& run, const RunFileHead& head, const Config& planned,
+                         DataHashes& hashes) {
+  const Result<Config> stored = parse_deck(head.deck, "the stored deck", {});
+  if (!stored.ok() || stored.value().data.hash.empty()) return {};
+  const Result<std::string> hash = hashes.of(planned);
+  if (!hash.ok()) return Status::bad_input(run.name + ": " + hash.status().message());
+  if (hash.value() == stored.value().data.hash) return {};
+  return Status::bad_input(
+      run.run_file() + " was begun on other data (data.hash: " + stored.value().data.hash + " -> " +
+      hash.value() + "): put these back, or give this sweep a folder of its own with --out");
+}
+
+Status refuse_other_run(const PlannedRun& run, const Config& planned, DataHashes& hashes) {
   const std::optional<RunFileHead> head = begun(run);
   if (!head) return {};
   for (const DeckDifference& one : differences(*head, planned)) {
@@ -63,7 +99,7 @@ Status refuse_other_run(const PlannedRun& run, const Config& planned) {
                              one.a + " -> " + one.b +
                              "): give this sweep a folder of its own with --out");
   }
-  return {};
+  return refuse_other_data(run, *head, planned, hashes);
 }
 
 }  // namespace
@@ -83,6 +119,7 @@ Result<std::vector<PlannedRun>> plan_runs(const SweepOptions& options) {
   const Result<std::vector<Combination>> combinations = combine(keys, options.overrides);
   if (!combinations.ok()) return combinations.status();
   std::vector<PlannedRun> runs;
+  DataHashes hashes;
   std::map<std::string, std::string> names;  // by the resolved deck
   for (const Combination& one : combinations.value()) {
     PlannedRun run{one.name, sweep_folder(options) + "/" + one.name, options.overrides};
@@ -94,7 +131,7 @@ Result<std::vector<PlannedRun>> plan_runs(const SweepOptions& options) {
       return Status::bad_input("--vary: " + same->second + " and " + run.name +
                                " are the same run");
     }
-    if (Status status = refuse_other_run(run, config.value()); !status.ok()) return status;
+    if (Status status = refuse_other_run(run, config.value(), hashes); !status.ok()) return status;
     runs.push_back(std::move(run));
   }
   return runs;

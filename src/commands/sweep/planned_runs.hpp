@@ -26,7 +26,7 @@ struct PlannedRun {
 std::string sweep_folder(const SweepOptions& options);
 
 /// Errors: bad_input, where a deck is refused, two runs would be the same, or a folder holds the
-/// run of another deck.
+/// run of another deck, or one on other data.
 Result<std::vector<PlannedRun>> plan_runs(const SweepOptions& options);
 
 Standing standing_of(const SweepOptions& options, const PlannedRun& run);

@@ -45,7 +45,7 @@ std::string slurm_array(const SweepOptions& options, const std::vector<PlannedRu
   text += "task=${SLURM_ARRAY_TASK_ID:?submit it with sbatch}\n";
   text += "export DECK=" + quoted(options.deck) + "\n";
   text += "export RUN_DIR=${folders[task]} SET=${settings[task]}\n";
-  return text + "exec bash jobscripts/train.slurm\n";
+  return text + "exec bash \"${SWARMPI_SHARE:-.}/jobscripts/train.slurm\"\n";
 }
 
 }  // namespace swarmpi

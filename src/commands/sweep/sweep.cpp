@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <sstream>
 #include <system_error>
@@ -48,12 +49,18 @@ std::string this_program() {
   return error ? "swarmpi" : path.string();
 }
 
-// The program stands in a build folder of the project, or in bin/ of where it was installed.
-fs::path drawing_script() {
+// The script that draws runs: where env.sh says, or the program stands in bin/ of where it was
+// installed, or in a build folder of the project; "" if it is in none of these.
+std::string drawing_script() {
+  const char* const share = std::getenv("SWARMPI_SHARE");
   const fs::path above = fs::path(this_program()).parent_path().parent_path();
-  const fs::path installed = above / "share/swarmpi/postprocess/plot_run.py";
-  std::error_code error;
-  return fs::exists(installed, error) ? installed : above / "postprocess/plot_run.py";
+  for (const fs::path& folder :
+       {fs::path(share == nullptr ? "" : share), above / "share/swarmpi", above}) {
+    std::error_code error;
+    const fs::path script = folder / "postprocess/plot_run.py";
+    if (!folder.empty() && fs::exists(script, error)) return script.string();
+  }
+  return "";
 }
 
 class Sweep {
@@ -69,6 +76,7 @@ class Sweep {
 
  private:
   std::int64_t count(Standing standing) const;
+  bool has_ended(const PlannedRun& run) const;
   Status run_one(const PlannedRun& run, bool begun);
   Status judge(const PlannedRun& run, const EndedChild& child) const;
   std::vector<std::string> command_of(const PlannedRun& run, bool begun) const;
@@ -78,12 +86,18 @@ class Sweep {
   const SweepOptions& options_;
   const std::vector<PlannedRun> runs_;
   std::ostream& out_;
+  HeldSignals signals_;  // also between two runs, and while the table is made
 };
 
 std::int64_t Sweep::count(Standing standing) const {
   return std::count_if(runs_.begin(), runs_.end(), [&](const PlannedRun& run) {
     return standing_of(options_, run) == standing;
   });
+}
+
+bool Sweep::has_ended(const PlannedRun& run) const {
+  const Standing standing = standing_of(options_, run);
+  return standing == Standing::complete || standing == Standing::failed;
 }
 
 std::vector<std::string> Sweep::command_of(const PlannedRun& run, bool begun) const {
@@ -104,9 +118,11 @@ std::string Sweep::stopped_text(const std::string& why) const {
 
 // mpirun may hide the run's status: what counts is what the run has left.
 Status Sweep::judge(const PlannedRun& run, const EndedChild& child) const {
-  const Standing standing = standing_of(options_, run);
-  if (standing == Standing::complete || standing == Standing::failed) return {};
-  if (child.stopped) return Status::stopped(stopped_text("sweep stopped"));
+  const auto ended = [this](const PlannedRun& one) { return has_ended(one); };
+  if (child.stopped && !std::ranges::all_of(runs_, ended)) {
+    return Status::stopped(stopped_text("sweep stopped"));
+  }
+  if (has_ended(run)) return {};
   const std::string what = run.name + " has ended " + how_it_ended(child);
   if (child.status == static_cast<int>(ExitStatus::bad_input)) {
     return Status::bad_input(what + ", see its message above");
@@ -119,7 +135,7 @@ Status Sweep::run_one(const PlannedRun& run, bool begun) {
   fs::create_directories(run.checkpoints(), error);
   if (error) return Status::bad_input("cannot make " + run.checkpoints() + ": " + error.message());
   out_.flush();
-  const Result<EndedChild> child = run_child(command_of(run, begun));
+  const Result<EndedChild> child = run_child(command_of(run, begun), signals_);
   if (!child.ok()) return child.status();
   return judge(run, child.value());
 }
@@ -133,6 +149,7 @@ Status Sweep::run_all() {
       out_ << heading << (standing == Standing::complete ? ": is complete\n" : ": has failed\n");
       continue;
     }
+    if (signals_.take_stop()) return Status::stopped(stopped_text("sweep stopped"));
     out_ << heading << " in " << run.folder << "\n";
     if (Status status = run_one(run, standing == Standing::unfinished); !status.ok()) {
       return status;
@@ -144,18 +161,17 @@ Status Sweep::run_all() {
 
 void Sweep::print_picture(const std::vector<std::string>& files) {
   const std::string picture = sweep_folder(options_) + "/sweep.png";
-  std::error_code error;
-  const fs::path script = drawing_script();
-  std::vector<std::string> words{"python3", script.string()};
+  const std::string script = drawing_script();
+  std::vector<std::string> words{"python3", script};
   words.insert(words.end(), files.begin(), files.end());
   words.insert(words.end(), {"-o", picture});
-  const bool drawn = fs::exists(script, error) && [&] {
-    const Result<EndedChild> child = run_child(words, true);
+  const bool drawn = !script.empty() && [&] {
+    const Result<EndedChild> child = run_child(words, signals_, true);
     return child.ok() && child.value().signal == 0 && child.value().status == 0;
   }();
   out_ << (drawn ? "picture: " + picture
-                 : "to draw them: postprocess/plot_run.py " + sweep_folder(options_) +
-                       "/*/RUN.h5 -o " + picture)
+                 : "to draw them: " + (script.empty() ? "postprocess/plot_run.py" : script) + " " +
+                       sweep_folder(options_) + "/*/RUN.h5 -o " + picture)
        << "\n";
 }
 

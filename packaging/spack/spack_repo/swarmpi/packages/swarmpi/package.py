@@ -40,7 +40,7 @@ class Swarmpi(CMakePackage):
     depends_on("nlohmann-json@3.10:")
     depends_on("xxhash@0.8:")
     depends_on("cuda@12:", when="+cuda")
-    depends_on("python@3.9:", type="run", when="+postprocess")
+    depends_on("python@3.11:", type="run", when="+postprocess")
     depends_on("py-h5py", type="run", when="+postprocess")
     depends_on("py-matplotlib", type="run", when="+postprocess")
 
