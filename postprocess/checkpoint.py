@@ -11,7 +11,7 @@ import numpy as np
 from trouble import Trouble
 
 NEWEST_MANIFEST, NEWEST_STAGE = 3, 2  # the versions of the formats that are known here
-WHAT_TO_NAME = "name the folder of a run, its RUN.h5, or a checkpoint such as RUN.checkpoints/step-100"
+WHAT_TO_NAME = "name a run's folder, its RUN.h5, or a checkpoint such as RUN.checkpoints/step-100"
 
 
 def holds_checkpoints(folder):

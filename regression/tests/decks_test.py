@@ -39,6 +39,8 @@ class Decks(SwarmpiTest):
         self.write("my_texts/a text.txt", words(2, 6000))
         # Two bytes a token, and so many that a small share of the sequences is not none.
         self.write("runs/gpt2/tokens_u16.bin", words(3, 1000)[:20000] * 800)
+        for name in ("mine", "cluster"):
+            self.write(f"runs/{name}/text.bin", words(2, 6000))  # as `prepare` makes it
 
     def write(self, name, text):
         path = self.path(*name.split("/"))
@@ -89,8 +91,6 @@ class Decks(SwarmpiTest):
         return said
 
     def test_each_deck_is_valid(self):
-        for name in ("mine", "cluster"):  # its commands make them of texts
-            self.write(f"runs/{name}/text.bin", words(4, 6000))
         for deck in DECKS:
             with self.subTest(deck=deck.name):
                 status, out, err = self.run_program(

@@ -364,6 +364,20 @@ class Train(SwarmpiTest):
         )
         self.assert_same_run(alone, pipelines)
 
+    def test_a_run_with_coded_boundaries_is_resumed(self):
+        """Its cuts are those of the checkpoint, whose deck must be this one."""
+        coded = [*self.settings, "swarm.stages=2", "swarm.compress_activations=fp16"]
+        coded.append("train.schedule_steps=12")
+        whole = self.train("whole", *coded)
+        self.train("half", *coded, "train.steps=6")
+        half = self.train("half", *coded, resume=self.path("half", "RUN.checkpoints"))
+        self.assert_same_run(whole, half)
+
+    def test_a_hash_alone_is_no_file(self):
+        hashed = [s for s in self.settings if not s.startswith("model.initial")]
+        err = self.train("alone", *hashed, "model.initial_hash=0123456789abcdef", expect=2)
+        self.assertIn("name it with model.initial", err)
+
     def test_other_weights_are_refused(self):
         err = self.train("other", *self.settings, "model.initial_hash=0123456789abcdef", expect=2)
         self.assertIn("model.initial_hash", err)

@@ -75,6 +75,18 @@ class Resume(SwarmpiTest):
         self.assertIn("RUN.chekpoints: there is no such folder", err)
         self.assertEqual(os.listdir(self.path("fresh")), [])
 
+    def test_a_resumed_run_is_not_begun_anew(self):
+        """It has no checkpoint of its own yet: that in another folder has what was trained."""
+        other = self.path("undisturbed", "RUN.checkpoints")
+        self.train("moved", "output.checkpoint=" + self.path("empty"), resume=other)
+        os.remove(self.path("moved", "RUN.h5.journal", "complete"))
+        shutil.rmtree(self.path("empty"))
+        os.makedirs(self.path("empty"))
+        err = self.train(
+            "moved", "output.checkpoint=" + self.path("empty"), resume=self.path("empty"), expect=2
+        )
+        self.assertIn("was resumed after step 12, and there is no checkpoint in", err)
+
     def test_learning_rates_stay_what_they_were(self):
         """A run that names the length of its schedule may be made shorter and longer."""
         steps = "train.schedule_steps=12"

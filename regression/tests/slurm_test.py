@@ -12,7 +12,7 @@ import tempfile
 import unittest
 
 from harness import program, slurm_cluster, small_disks
-from harness.program import BINARY, ROOT, train_arguments, write_deck
+from harness.program import BINARY, ROOT, train_arguments, with_settings, write_deck
 from harness.swarm import MPIRUN, reports_deaths
 from harness.test_case import SwarmpiTest
 
@@ -162,6 +162,48 @@ class Slurm(SlurmTest):
         self.cluster.run("scancel", "-b", "-s", "USR1", job)
         self.cluster.wait_until(lambda: self.cluster.state_of(job) == "PENDING", "its checkpoint")
         self.assert_completes(job)
+
+
+class Sweep(SlurmTest):
+    """The array that `swarmpi sweep --print-slurm` prints."""
+
+    settings = ("train.steps=1000", "output.validate_every=0")
+
+    def print_array(self):
+        settings = (*self.settings, "swarm.stages=2", "compute.fidelity=emulated")
+        arguments = with_settings(["sweep", self.deck, "--print-slurm"], settings)
+        choice = ("--ranks", "4", "--vary", "train.seed=1,2", "--out", self.path("swept"))
+        status, out, err = self.run_program(*arguments, *choice)
+        self.assertEqual(status, 0, err)
+        with open(self.path("array.slurm"), "w", encoding="utf-8") as script:
+            script.write(out)
+
+    def test_each_task_is_queued_again_by_itself_and_completes(self):
+        self.slow_down()
+        self.cluster = slurm_cluster.SlurmCluster(self.path("slurm"), 1, True)
+        self.addCleanup(self.cluster.stop)
+        self.write_environment()
+        self.print_array()
+        array = self.cluster.submit(ROOT, self.path("array.slurm"), SWARMPI_ENV=self.path("env.sh"))
+        first, second = f"{array}_0", f"{array}_1"
+        self.cluster.wait_until(
+            lambda: len(glob.glob(self.path("swept", "*", "RUN.h5.journal", "term-*"))) == 2,
+            "the training of both",
+        )
+        self.cluster.run("scancel", "-b", "-s", "USR1", first)
+        self.cluster.wait_until(lambda: self.cluster.state_of(first) == "PENDING", "a checkpoint")
+        for task in (second, first):
+            self.cluster.wait_until_completed(task, RUN_S)
+        for seed in (1, 2):
+            reference = self.train(f"reference-{seed}", *self.settings, f"train.seed={seed}")
+            run = self.path("swept", f"seed={seed}", "RUN.h5")
+            self.assert_complete(run)
+            self.assert_same_run(reference, run)
+        _, out, _ = self.run_program("info", self.path("swept", "seed=1", "RUN.h5"))
+        self.assertIn("resumed 1 time", out)
+        (log,) = glob.glob(self.path("swept", "seed=1", "slurm-*.out"))
+        with open(log, encoding="utf-8", newline="") as file:
+            self.assertNotRegex(file.read(), "[\r\x1b]", "a log is nothing but lines")
 
 
 class EndOfAJob(SlurmTest):

@@ -88,9 +88,14 @@ Status run_info(const std::vector<std::string>& runs, std::ostream& out) {
     print_mpi(out);
     return {};
   }
+  std::vector<std::string> all;
+  for (const std::string& path : runs) {
+    const std::vector<std::string> below = runs_below(path);
+    all.insert(all.end(), below.begin(), below.end());
+  }
   const std::size_t columns = unbroken_columns(stdout);
   const Result<std::string> text =
-      runs.size() == 1 ? summary_of(runs.front()) : table_of(runs, columns);
+      all.size() == 1 ? summary_of(all.front()) : table_of(all, columns);
   if (!text.ok()) return text.status();
   out << folded(text.value(), columns, kSummaryIndent);
   return {};

@@ -66,6 +66,20 @@ void add_row(History& history, const Record& record) {
 
 }  // namespace
 
+std::vector<std::string> runs_below(const std::string& path) {
+  std::error_code error;
+  std::set<std::string> runs;
+  const bool is_run = !fs::is_directory(path, error) || highest_term(path) > 0 ||
+                      is_checkpoint(path) || !runs_in(path).empty() ||
+                      !list_checkpoints(path).empty();
+  if (is_run) return {path};
+  for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
+    if (at->is_directory(error)) runs.merge(runs_in(at->path().string()));
+  }
+  if (runs.empty()) return {path};
+  return {runs.begin(), runs.end()};
+}
+
 Result<NamedRun> NamedRun::open(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return open_file(path);

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/status.hpp"
 #include "io/run_file.hpp"
@@ -42,5 +43,9 @@ class NamedRun {
   std::unique_ptr<Stored> stored_;
   std::string about_;
 };
+
+/// The runs in the folders that are in `path`, sorted, where it holds runs in no other way, as the
+/// folder of a sweep does; else `path` itself.
+std::vector<std::string> runs_below(const std::string& path);
 
 }  // namespace swarmpi

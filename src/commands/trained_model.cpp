@@ -47,17 +47,13 @@ std::string folder_by_deck(const std::string& run_file) {
 }
 
 Result<std::string> checkpoints_of_run_file(const std::string& run_file) {
-  fs::path beside(run_file);
-  if (beside.extension() == ".h5") beside.replace_extension();
-  beside += ".checkpoints";
-  const fs::path candidates[] = {folder_by_deck(run_file), beside,
-                                 folder_of(run_file) / fs::path("checkpoints")};
-  for (const fs::path& candidate : candidates) {
-    if (holds_checkpoints(candidate)) return candidate.string();
+  const std::string beside = checkpoints_beside(run_file);
+  for (const std::string& candidate : {folder_by_deck(run_file), beside}) {
+    if (holds_checkpoints(candidate)) return candidate;
   }
-  return Status::bad_input(run_file + ": there are no checkpoints in " + beside.string() +
-                           ", nor in checkpoints beside it: name the folder that the run wrote "
-                           "them to (its last lines say which)");
+  return Status::bad_input(run_file + ": there are no checkpoints in " + beside +
+                           ": name the folder that the run wrote them to (its last lines say "
+                           "which)");
 }
 
 Status read_weights(const Checkpoint& checkpoint, const Config& config, kernels::Backend& backend,

@@ -63,8 +63,8 @@ TEST_F(NamedCheckpoint, ARunFileHasThemBesideItOrWhereItsDeckSays) {
                             (folder_ / "a/RUN.checkpoints")),
             0u)
       << meant(run);
-  const std::string shared = make_checkpoint("a/checkpoints");
-  EXPECT_EQ(meant(run), shared);
+  make_checkpoint("a/checkpoints");
+  EXPECT_EQ(meant(run).find("refused"), 0u) << "another run may have written those";
   const std::string own = make_checkpoint("a/RUN.checkpoints");
   EXPECT_EQ(meant(run), own);
   const std::string elsewhere = make_checkpoint("elsewhere");

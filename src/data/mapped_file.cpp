@@ -10,6 +10,8 @@
 #include <cstring>
 #include <utility>
 
+#include "core/missing_file.hpp"
+
 namespace swarmpi {
 namespace {
 
@@ -36,7 +38,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 Result<MappedFile> MappedFile::open(const std::string& path) {
   // Without O_NONBLOCK a named pipe would wait here for its writer.
   Descriptor descriptor = Descriptor::open(path, O_RDONLY | O_NONBLOCK);
-  if (!descriptor.valid()) return failure();
+  if (!descriptor.valid()) return Status::bad_input(file_error(path, errno));
 
   struct stat info {};
   if (::fstat(descriptor.number(), &info) != 0) return failure();

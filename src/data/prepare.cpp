@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/hash.hpp"
+#include "core/missing_file.hpp"
 #include "core/text.hpp"
 #include "data/mapped_file.hpp"
 #include "io/descriptor.hpp"
@@ -52,7 +53,7 @@ Status FileCollector::add_source(const std::string& source) {
   };
   std::error_code error;
   const fs::file_status status = fs::status(source, error);
-  if (!fs::exists(status)) return problem("cannot be read: " + error.message());
+  if (!fs::exists(status)) return problem("cannot be read: " + file_error(source, error.value()));
   if (fs::is_directory(status)) {
     const fs::directory_iterator entries(source, error);
     if (error) return problem("cannot be read: " + error.message());

@@ -2,17 +2,20 @@
 
 #include <fcntl.h>
 
+#include <cerrno>
+
 namespace swarmpi {
-namespace {
 
-std::string path_in(const std::string& folder) { return folder + "/rows"; }
-
-}  // namespace
-
-ScratchFile::ScratchFile(const std::string& folder) {
-  if (folder.empty()) return;
-  name_.emplace(path_in(folder));
-  file_ = Descriptor::open(name_->name(), O_RDWR | O_CREAT | O_EXCL);
+ScratchFile::ScratchFile(const std::string& path) {
+  if (path.empty()) return;
+  // Where hosts have equal names, as containers may, a killed process may have left this one.
+  constexpr int kTries = 100;
+  for (int tries = 0; tries < kTries && !file_.valid(); ++tries) {
+    name_.emplace(path, AbandonedFiles::stay);
+    file_ = Descriptor::open(name_->name(), O_RDWR | O_CREAT | O_EXCL);
+    if (!file_.valid()) name_->forget();
+    if (!file_.valid() && errno != EEXIST) return;
+  }
 }
 
 bool ScratchFile::put(std::string_view bytes, Slot& slot) {
@@ -34,8 +37,8 @@ bool ScratchFile::get(const Slot& slot, std::string& bytes) {
   return false;
 }
 
-std::vector<std::string> ScratchFile::all_in(const std::string& folder) {
-  return temporary_files(path_in(folder));
+std::vector<std::string> ScratchFile::all_of(const std::string& path) {
+  return temporary_files(path);
 }
 
 }  // namespace swarmpi

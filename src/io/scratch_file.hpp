@@ -23,8 +23,8 @@ class ScratchFile {
     std::size_t size = 0;
   };
 
-  /// In this folder. "": there is none, and nothing can be put.
-  explicit ScratchFile(const std::string& folder);
+  /// With a hidden name beside `path`. "": there is none, and nothing can be put.
+  explicit ScratchFile(const std::string& path);
 
   /// False where there is no file, or no room: the caller keeps the bytes.
   bool put(std::string_view bytes, Slot& slot);
@@ -32,9 +32,9 @@ class ScratchFile {
   bool get(const Slot& slot, std::string& bytes);
   bool failed() const { return failed_; }
 
-  /// Those in this folder, of processes that use them or were killed. A process whose file is
-  /// removed keeps what it has put.
-  static std::vector<std::string> all_in(const std::string& folder);
+  /// Those of this path, of processes that use them or were killed. A process of this host whose
+  /// file is removed keeps what it has put.
+  static std::vector<std::string> all_of(const std::string& path);
 
  private:
   std::optional<TemporaryFile> name_;  // removed after the descriptor is closed

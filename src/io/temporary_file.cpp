@@ -36,10 +36,10 @@ void remove_abandoned(const std::string& path) {
 
 }  // namespace
 
-TemporaryFile::TemporaryFile(std::string path) : path_(std::move(path)) {
+TemporaryFile::TemporaryFile(std::string path, AbandonedFiles abandoned) : path_(std::move(path)) {
   static std::atomic<int> number{0};
   const fs::path target(path_);
-  remove_abandoned(path_);
+  if (abandoned == AbandonedFiles::go) remove_abandoned(path_);
   const std::string name =
       temporary_name(target.filename().string(),
                      fmt::format("{}-{}-{}", host_name(), ::getpid(), number.fetch_add(1)));

@@ -2,6 +2,7 @@
 // A temporary file beside another, for the next content of that one. It is removed if it is not
 // published.
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -9,11 +10,13 @@
 
 namespace swarmpi {
 
+/// What killed writers of the same path left long ago.
+enum class AbandonedFiles : std::uint8_t { go, stay };
+
 class TemporaryFile {
  public:
-  /// A name unique to this process and call. Also removes what killed writers of the same `path`
-  /// left long ago.
-  explicit TemporaryFile(std::string path);
+  /// A name unique to this process and call.
+  explicit TemporaryFile(std::string path, AbandonedFiles abandoned = AbandonedFiles::go);
   ~TemporaryFile();
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
@@ -21,6 +24,8 @@ class TemporaryFile {
   const std::string& name() const { return name_; }
   /// Renames it over `path` and syncs the folder. REQUIRES: the caller has synced its content.
   Status publish();
+  /// The file of that name is another's: it is not removed.
+  void forget() { name_.clear(); }
 
  private:
   std::string path_, name_;

@@ -17,7 +17,8 @@ WeightsEntry entry_of(const TensorInfo& tensor);
 /// bad_input. REQUIRES: the deck names a file.
 Result<WeightsFile> open_initial_weights(const ModelConfig& model);
 
-/// Sets `model.initial_hash` to the file's; nothing where the deck names no file. Errors:
+/// Sets `model.initial_hash` to the file's; nothing where the deck names no file, as where a run is
+/// resumed that needs it no more. Errors:
 /// bad_input, with the key: it cannot be read, has other weights than the hash says, or not the
 /// tensors of the deck's model.
 Status adopt_initial_weights(ModelConfig& model);

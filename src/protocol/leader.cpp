@@ -47,7 +47,7 @@ Leader::Leader(PeerId self, const RunPlan& plan, const CommitLog& commit_log, Su
       now_s_(now_s),
       run_rows_(plan, commit_log.state().time_s),
       run_ending_(plan.recovers),
-      interval_(plan),
+      interval_(plan, commit_log.state().time_s),
       round_(succession.leaderless_since_s),
       deadline_(kDeadlineFactor * plan.swarm.suspect_after_s, now_s),
       restart_(std::move(succession.restart)),
@@ -949,7 +949,7 @@ void Leader::receive(const ManifestLoaded& manifest) {
   published_.reset();
   history_.steps.router().go_back();
   must_go_back_.reset();
-  interval_.go_back(committed());
+  interval_.go_back(committed(), history_.commit_log.state().time_s);
   view_.become(std::move(redealt).value());
   run_rows_.leave_history();
   learners_.leave_history();
@@ -1154,10 +1154,9 @@ void Leader::receive(const NoticeMessage& message, PeerId from) {
 void Leader::note_a_stop() {
   const auto why = departures_.asked_of_all(view_, failure_detector_.unkillable());
   if (why) run_ending_.request_stop(*why);
-  const auto& limit = plan_.stops_at_s;
   // Where all steps have begun the run ends as soon by itself, and is complete.
-  if (limit && run_time_s() >= limit->first && !history_.steps.opened_all()) {
-    run_ending_.request_stop(limit->second);
+  if (plan_.stops_at_s && run_time_s() >= *plan_.stops_at_s && !history_.steps.opened_all()) {
+    run_ending_.request_stop(fmt::format("train.max_hours = {:g} are over", plan_.train.max_hours));
   }
 }
 

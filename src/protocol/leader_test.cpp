@@ -308,7 +308,8 @@ TEST(Leader, NoticesFromAllStopTheRunAndFromOneItLeaves) {
 
 TEST(Leader, WhereTheTimeIsOverTheRunStopsAsIfSomebodyHadAsked) {
   RunPlan limited = tiny_plan(2, 20);
-  limited.stops_at_s = {1, "train.max_hours = 0.03 are over"};
+  limited.train.max_hours = 0.5;
+  limited.stops_at_s = 1;  // the rest was before it was resumed
   LeaderOfThree scene(false, limited);
   scene.leader->receive(RecordDurable{1});  // its `leader` event
   const auto end_at = [&](double at_s) -> std::optional<StoreEnd> {
@@ -323,7 +324,7 @@ TEST(Leader, WhereTheTimeIsOverTheRunStopsAsIfSomebodyHadAsked) {
   const auto end = end_at(1.1);
   ASSERT_TRUE(end);
   EXPECT_EQ(end->code, ExitStatus::stopped);
-  EXPECT_EQ(end->why, "train.max_hours = 0.03 are over");
+  EXPECT_EQ(end->why, "train.max_hours = 0.5 are over");
 }
 
 TEST(Leader, AStopWhoseCheckpointIsDroppedTwiceSaysWhyAndAsksForNoOther) {

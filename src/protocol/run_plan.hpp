@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "config/config.hpp"
@@ -52,8 +51,8 @@ struct RunPlan {
   std::int64_t validate_every = 0;           ///< steps; 0: never
   std::int64_t checkpoint_every = 0;         ///< steps; 0: not by steps; < 0: never, for benchmarks
   double checkpoint_every_s = 0;             ///< 0: not by time
-  /// Run time from which on the run stops, as if somebody had asked, and why.
-  std::optional<std::pair<double, std::string>> stops_at_s;
+  /// Run time from which on the run stops, as if somebody had asked: by train.max_hours.
+  std::optional<double> stops_at_s;
   double between_deaths_s = 0;  ///< mean, of peers that serve; 0: not known. Static pipelines only
   std::int64_t window = 2;      ///< microbatches in flight
   std::vector<std::string> tensor_names;                 ///< of the whole model, by id

@@ -53,6 +53,7 @@ void HangNotices::waits_for(PeerId self, PeerId peer) {
 }
 
 void HangNotices::say(const std::string& what) {
+  if (before_) before_();
   std::fprintf(out_, "swarmpi: warning: %s\n", what.c_str());
   std::fflush(out_);
 }

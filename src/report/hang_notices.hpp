@@ -3,6 +3,7 @@
 // hangs, and a peer that does not lead stores none.
 
 #include <cstdio>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -17,9 +18,11 @@ namespace swarmpi {
 /// where nobody can.
 class HangNotices final : public Observer {
  public:
-  /// `give_up_after_s`: so long a peer is waited for that nobody can kill.
-  explicit HangNotices(double give_up_after_s, std::FILE* out = stderr)
-      : give_up_after_s_(give_up_after_s), out_(out) {}
+  /// `give_up_after_s`: so long a peer is waited for that nobody can kill. `before`: is called
+  /// before anything is said, so that a line which somebody else has begun can be ended.
+  explicit HangNotices(double give_up_after_s, std::FILE* out = stderr,
+                       std::function<void()> before = {})
+      : give_up_after_s_(give_up_after_s), out_(out), before_(std::move(before)) {}
 
   void happened(double now_s, PeerId peer, const Event& event) override;
   void asked(double now_s, PeerId peer, const Action& action) override;
@@ -32,6 +35,7 @@ class HangNotices final : public Observer {
 
   double give_up_after_s_;
   std::FILE* out_;
+  std::function<void()> before_;
   std::map<std::pair<PeerId, Task>, std::string> told_;
   std::map<PeerId, int> ordered_;  // to be killed, so often
   std::set<PeerId> waited_for_;

@@ -10,7 +10,7 @@ namespace {
 
 // Peer 0, and what it says.
 struct Scene {
-  Scene() : file(std::tmpfile()), notices(120, file) {}
+  Scene() : file(std::tmpfile()), notices(120, file, [this] { ++lines_ended; }) {}
   ~Scene() { std::fclose(file); }
   Scene(const Scene&) = delete;
   Scene& operator=(const Scene&) = delete;
@@ -32,6 +32,7 @@ struct Scene {
   std::FILE* file;
   HangNotices notices;
   long read = 0;
+  int lines_ended = 0;  // that somebody else has begun
 };
 
 using Lines = std::vector<std::string>;
@@ -52,6 +53,16 @@ TEST(HangNotices, WhatHangsIsSaidOnceForEachPeerAndCall) {
   EXPECT_EQ(scene.said().size(), 1u) << "it had gone on";
   scene.hears(0, AbleMessage{1});
   EXPECT_EQ(scene.said(), Lines{"swarmpi: warning: storage of peer 0 works again: it may lead\n"});
+}
+
+TEST(HangNotices, AreLinesOfTheirOwn) {
+  Scene scene;
+  scene.hears(0, LateMessage{Task::storage, true, "syncing /x/term-1", 3.04});
+  EXPECT_EQ(scene.lines_ended, 1) << "a progress line that is renewed, before each";
+  scene.hears(0, LateMessage{Task::storage, true, "syncing /x/term-1", 9});
+  EXPECT_EQ(scene.lines_ended, 1);
+  scene.hears(0, AbleMessage{1});
+  EXPECT_EQ(scene.lines_ended, 2);
 }
 
 TEST(HangNotices, APeerThatNobodyCanKillIsSaidToBeWaitedFor) {

@@ -13,6 +13,7 @@
 #include "io/descriptor.hpp"
 #include "io/files.hpp"
 #include "io/hdf5/handle.hpp"
+#include "io/hdf5/output.hpp"
 #include "io/journal/follower.hpp"
 #include "io/journal/term_proof.hpp"
 #include "io/scratch_file.hpp"
@@ -31,7 +32,10 @@ constexpr double kMergeEveryS = 1;
 }  // namespace
 
 struct RunStorage::Rows {
-  explicit Rows(const std::string& folder) : journal(folder, folder), storer(journal.merge()) {}
+  explicit Rows(const std::string& folder)
+      : journal(folder, scratch_path(folder)), storer(journal.merge()) {}
+
+  static std::string scratch_path(const std::string& folder) { return folder + "/rows"; }
 
   JournalFollower journal;
   RowStorer storer;
@@ -176,8 +180,9 @@ Status RunStorage::perform(const CreateTerm& action) {
 // slowly as if the file had no name.
 void RunStorage::remove_scratch_files() {
   std::vector<std::string> files;
-  for (const std::string& folder : {journal_folder_, folder_of(plan_.run_file)}) {
-    const std::vector<std::string> here = ScratchFile::all_in(folder);
+  for (const std::string& path :
+       {Rows::scratch_path(journal_folder_), pages_beside(plan_.run_file)}) {
+    const std::vector<std::string> here = ScratchFile::all_of(path);
     files.insert(files.end(), here.begin(), here.end());
   }
   if (files.empty()) return;

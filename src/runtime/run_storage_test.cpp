@@ -453,9 +453,9 @@ TEST(RunStorage, ALeaderRemovesTheScratchFilesOfKilledOnesAndItsOwn) {
     const auto removed = [&] { return !std::filesystem::exists(left); };
     for (int tries = 0; tries < 5000 && !removed(); ++tries) usleep(1000);
     EXPECT_TRUE(removed());
-    EXPECT_EQ(ScratchFile::all_in(folder / "RUN.h5.journal").size(), 1u) << "its own";
+    EXPECT_EQ(ScratchFile::all_of(folder / "RUN.h5.journal/rows").size(), 1u) << "its own";
   }
-  EXPECT_TRUE(ScratchFile::all_in(folder / "RUN.h5.journal").empty());
+  EXPECT_TRUE(ScratchFile::all_of(folder / "RUN.h5.journal/rows").empty());
 }
 
 TEST(RunStorage, WithTheEndOfTheRunTheFilesForNewcomersGo) {

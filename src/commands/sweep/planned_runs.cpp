@@ -40,7 +40,9 @@ std::optional<RunFileHead> begun(const PlannedRun& run) {
 
 // Where it writes, and what is known only as it starts, make no other run.
 bool tells_runs_apart(const std::string& key) {
-  return !key.starts_with("output.") && key != "data.hash" && key != "swarm.cuts";
+  const bool found_at_start =
+      key == "data.hash" || key == "model.initial_hash" || key == "swarm.cuts";
+  return !key.starts_with("output.") && !found_at_start;
 }
 
 // The keys in which a run that was begun differs from the one that is planned.
@@ -103,10 +105,10 @@ Standing standing_of(const SweepOptions& options, const PlannedRun& run) {
   const std::optional<RunFileHead> head = begun(run);
   if (!head) return exists(journal_of(run)) ? Standing::unfinished : Standing::fresh;
   const Result<Config> planned = load_deck(options.deck, run.settings);
-  const bool other_length =
-      planned.ok() &&
-      std::ranges::any_of(differences(*head, planned.value()),
-                          [](const DeckDifference& one) { return one.key.starts_with("train."); });
+  const bool other_length = planned.ok() && std::ranges::any_of(differences(*head, planned.value()),
+                                                                [](const DeckDifference& one) {
+                                                                  return one.key == "train.steps";
+                                                                });
   if (other_length) return Standing::unfinished;
   if (head->complete) return Standing::complete;
   return head->verdict.starts_with("invalid") ? Standing::failed : Standing::unfinished;

@@ -48,6 +48,14 @@ std::string this_program() {
   return error ? "swarmpi" : path.string();
 }
 
+// The program stands in a build folder of the project, or in bin/ of where it was installed.
+fs::path drawing_script() {
+  const fs::path above = fs::path(this_program()).parent_path().parent_path();
+  const fs::path installed = above / "share/swarmpi/postprocess/plot_run.py";
+  std::error_code error;
+  return fs::exists(installed, error) ? installed : above / "postprocess/plot_run.py";
+}
+
 class Sweep {
  public:
   Sweep(const SweepOptions& options, std::vector<PlannedRun> runs, std::ostream& out)
@@ -137,8 +145,7 @@ Status Sweep::run_all() {
 void Sweep::print_picture(const std::vector<std::string>& files) {
   const std::string picture = sweep_folder(options_) + "/sweep.png";
   std::error_code error;
-  const fs::path script =
-      fs::path(this_program()).parent_path().parent_path() / "postprocess/plot_run.py";
+  const fs::path script = drawing_script();
   std::vector<std::string> words{"python3", script.string()};
   words.insert(words.end(), files.begin(), files.end());
   words.insert(words.end(), {"-o", picture});

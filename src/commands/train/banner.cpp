@@ -63,7 +63,7 @@ std::string since_checkpoint_text(const Config& config) {
   const std::string time = every_s > 0 ? fmt::format("every {:g} s", every_s) : "";
   std::string when;
   if (every > 0) {
-    when = "every " + counted(every, "step") + (time.empty() || by_deaths ? "" : ", and " + time);
+    when = "every " + counted(every, "step") + (time.empty() ? "" : ", and " + time);
   } else if (by_deaths) {
     return "the steps since the last checkpoint (as often as deaths are to be expected)";
   } else {

@@ -1,8 +1,12 @@
 #include "commands/train/output_paths.hpp"
 
+#include <fcntl.h>
 #include <fmt/core.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <system_error>
 #include <vector>
@@ -74,15 +78,22 @@ Status refuse_existing(const OutputPaths& paths) {
   return {};
 }
 
-// Two runs with one folder would take each other's checkpoints for their own.
-Status refuse_checkpoints_of_a_running_run(const OutputPaths& paths) {
-  const Result<std::string> owner = read_file(paths.checkpoints + "/" + kOwnerName);
-  if (!owner.ok() || owner.value() == owner_text(paths)) return {};
-  if (!is_being_written(journal_folder(owner.value()))) return {};
+Status checkpoints_in_use(const OutputPaths& paths, const std::string& owner) {
   return Status::bad_input(
       fmt::format("output.checkpoint: {} is in use by the run that writes {}: set "
                   "output.checkpoint to another folder",
-                  paths.checkpoints, owner.value()));
+                  paths.checkpoints, owner.empty() ? "another file" : owner));
+}
+
+std::string owner_path(const OutputPaths& paths) { return paths.checkpoints + "/" + kOwnerName; }
+
+// Two runs with one folder would take each other's checkpoints for their own. Whoever leads holds
+// the journal; the lock on the owner's name is held until the first leader is gone.
+Status refuse_checkpoints_of_a_running_run(const OutputPaths& paths) {
+  const Result<std::string> owner = read_file(owner_path(paths));
+  if (!owner.ok() || owner.value().empty() || owner.value() == owner_text(paths)) return {};
+  if (!is_being_written(journal_folder(owner.value()))) return {};
+  return checkpoints_in_use(paths, owner.value());
 }
 
 Status refuse_data_as_output(const OutputPaths& paths, const DataConfig& data) {
@@ -118,11 +129,7 @@ Status prove_outputs_writable(const OutputPaths& paths, std::int64_t needed_byte
 OutputPaths output_paths(const TrainOptions& options, const Config& config) {
   const std::string run = options.out.value_or(config.output.run);
   std::string checkpoints = config.output.checkpoint;
-  if (checkpoints.empty()) {
-    fs::path path(run);
-    if (path.extension() == ".h5") path.replace_extension();
-    checkpoints = path.string() + ".checkpoints";
-  }
+  if (checkpoints.empty()) checkpoints = checkpoints_beside(run);
   return {run, journal_folder(run), checkpoints};
 }
 
@@ -173,9 +180,21 @@ Status refuse_other_checkpoints(const OutputPaths& paths, const Checkpoint* from
                   paths.checkpoints, latest, named));
 }
 
-Status claim_checkpoints(const OutputPaths& paths) {
+Result<Descriptor> claim_checkpoints(const OutputPaths& paths) {
   if (Status status = create_folder(paths.checkpoints); !status.ok()) return status;
-  return write_file_durably(paths.checkpoints + "/" + kOwnerName, owner_text(paths));
+  const std::string path = owner_path(paths);
+  Descriptor file = Descriptor::open(path, O_RDWR | O_CREAT);
+  if (!file.valid()) return io_error("opening", path, errno);
+  const bool is_locked = ::flock(file.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  const Result<std::string> owner = read_file(path);
+  if (is_locked) return checkpoints_in_use(paths, owner.ok() ? owner.value() : "");
+  if (Status status = refuse_checkpoints_of_a_running_run(paths); !status.ok()) return status;
+  const std::string text = owner_text(paths);
+  int error = ::ftruncate(file.number(), 0) == 0 ? 0 : errno;
+  if (error == 0) error = write_all_at(file, text, 0);
+  if (error == 0) error = sync_descriptor(file);
+  if (error != 0) return io_error("writing", path, error);
+  return file;
 }
 
 bool has_checkpoint(const OutputPaths& paths) { return latest_checkpoint(paths.checkpoints) >= 0; }

@@ -9,6 +9,7 @@
 #include "config/config.hpp"
 #include "core/status.hpp"
 #include "io/checkpoint/checkpoint.hpp"
+#include "io/descriptor.hpp"
 
 namespace swarmpi {
 
@@ -33,8 +34,9 @@ Status check_outputs(const OutputPaths& paths, const TrainOptions& options, cons
 Status refuse_other_checkpoints(const OutputPaths& paths, const Checkpoint* from);
 /// Sets aside the damaged ones that are in the run's own folder. Errors: stopped.
 Status set_aside_damaged(const OutputPaths& paths, const std::vector<DamagedCheckpoint>& damaged);
-/// Writes into the folder of the checkpoints whose they are: runs that are started later see it.
-Status claim_checkpoints(const OutputPaths& paths);
+/// Writes into the folder of the checkpoints whose they are, and locks that file (not all file
+/// systems can) while what is returned lives: of two runs that start at once one is refused.
+Result<Descriptor> claim_checkpoints(const OutputPaths& paths);
 /// Whether a complete checkpoint is in the run's folder.
 bool has_checkpoint(const OutputPaths& paths);
 /// Removes run file and journal, and nothing else. REQUIRES: find_start() found there an unfinished

@@ -1,7 +1,5 @@
 #include "commands/train/prepared_run.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -73,8 +71,14 @@ Result<PreparedRun> prepare(const TrainOptions& options, Config config, const Mp
   const std::int64_t ranks = joins ? joins->ranks : session.ranks();
   if (Status status = check_ranks(config, ranks); !status.ok()) return status;
   InitialMembership membership = make_membership(ranks, config.swarm.spares);
+  if (Status status = adopt_initial_weights(config.model); !status.ok()) {
+    if (!options.resume) return status;
+    return Status::bad_input(
+        status.message() +
+        " (to resume from a checkpoint their hash will do: leave model.initial "
+        "out, and set model.initial_hash to what its deck says)");
+  }
   if (Status status = adopt_cuts(options, config); !status.ok()) return status;
-  if (Status status = adopt_initial_weights(config.model); !status.ok()) return status;
   std::vector<StageSpec> specs = partition_model(config);
   // Checkpoints say where the cuts are, for later versions may deal layers otherwise.
   if (config.swarm.cuts_matter()) config.swarm.cuts = cuts_of(specs);
@@ -129,8 +133,7 @@ RunPlan PreparedRun::plan() const {
   RunPlan plan = make_plan(config, specs, workers());
   plan.needs = needs;
   if (config.train.max_hours > 0) {
-    plan.stops_at_s = {start.state.time_s + 3600 * config.train.max_hours,
-                       fmt::format("train.max_hours = {:g} are over", config.train.max_hours)};
+    plan.stops_at_s = start.state.time_s + 3600 * config.train.max_hours;
   }
   return plan;
 }

@@ -41,6 +41,7 @@ struct PreparedRun {
   Preemption preemption;  ///< events of [faults] by the clock
   /// With swarm.spawn: name of the files that stay in the run's folders, for newcomers to look for.
   std::string shared_file = {};
+  Descriptor claim = {};  ///< on the folder of the checkpoints, at rank 0; see claim_checkpoints()
 
   /// Reads the data, for its hash. Errors: bad_input.
   Status read_data();

@@ -152,7 +152,7 @@ Outcome run_peer(PreparedRun& run, Stages stages, Transport& transport, PayloadP
   Peer peer(run.self, run_plan(run, environment), run.membership, run.start.state);
   const bool relayed = !detect_launcher().name.empty();
   Progress progress(run.config, stdout, run.options.quiet, relayed);
-  HangNotices hangs(run.config.swarm.give_up_after_s);
+  HangNotices hangs(run.config.swarm.give_up_after_s, stderr, [&progress] { progress.end_line(); });
   FaultTriggers triggers(run.config.faults_at, run.self, environment.inject_fault);
   PeerLoop loop(peer,
                 {parts->clock, transport, parts->compute, parts->storage, parts->collectives.get()},

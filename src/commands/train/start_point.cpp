@@ -17,6 +17,7 @@ struct ExistingRun {
   std::string where;
   std::string deck;  // "" if it was killed before it wrote one
   std::int64_t last_step = -1;
+  std::int64_t from_step = -1;  // it was resumed after this step
   bool complete = false;
 };
 
@@ -29,8 +30,8 @@ Result<std::optional<ExistingRun>> existing_run(const OutputPaths& paths) {
     const Result<JournalEnd> journal = read_journal_end(paths.journal);
     if (!journal.ok()) return journal.status();
     const JournalEnd& end = journal.value();
-    return std::optional(
-        ExistingRun{paths.journal, end.last.origin.deck, end.last_step, end.complete});
+    return std::optional(ExistingRun{paths.journal, end.last.origin.deck, end.last_step,
+                                     end.last.from_step, end.complete});
   }
   std::error_code error;
   if (!std::filesystem::exists(std::filesystem::symlink_status(paths.run_file, error))) {
@@ -38,7 +39,8 @@ Result<std::optional<ExistingRun>> existing_run(const OutputPaths& paths) {
   }
   const Result<RunFile> file = read_run_file(paths.run_file);
   if (!file.ok()) return file.status();
-  return std::optional(ExistingRun{paths.run_file, file.value().deck, -1, file.value().complete});
+  return std::optional(
+      ExistingRun{paths.run_file, file.value().deck, -1, -1, file.value().complete});
 }
 
 // The deck of the run that a resumed run continues or replaces. Both must be equal, but for the
@@ -75,6 +77,14 @@ Status check_schedule(const TrainConfig& made_with, const std::string& where,
       where, steps, asked.scheduled_steps(), steps, steps, asked.min_lr));
 }
 
+// Only a checkpoint makes up for the file.
+Status check_initial_weights(const ModelConfig& model) {
+  if (model.initial_hash.empty() || !model.initial.empty()) return {};
+  return Status::bad_input(
+      "model.initial_hash is that of a file of weights: name it with "
+      "model.initial");
+}
+
 // --resume without a checkpoint: the run begins at row 0, and replaces an unfinished one of the
 // same deck if there is one.
 Result<StartPoint> begin_without_checkpoint(const TrainOptions& options, const Config& config,
@@ -86,6 +96,7 @@ Result<StartPoint> begin_without_checkpoint(const TrainOptions& options, const C
         fmt::format("--resume {}: there is no such folder (the working directory is {})",
                     *options.resume, std::filesystem::current_path(error).string()));
   }
+  if (Status known = check_initial_weights(config.model); !known.ok()) return known;
   StartPoint start;
   start.found_empty = *options.resume;
   if (Status status = refuse_other_checkpoints(paths, nullptr); !status.ok()) return status;
@@ -94,6 +105,12 @@ Result<StartPoint> begin_without_checkpoint(const TrainOptions& options, const C
     return Status::bad_input(existing->where +
                              " is a complete run, and there is no checkpoint in " +
                              *options.resume + ": is that the right folder?");
+  }
+  if (existing->from_step >= 0) {
+    return Status::bad_input(fmt::format(
+        "{} was resumed after step {}, and there is no checkpoint in {}: name the one that it was "
+        "resumed from, or choose another --out",
+        existing->where, existing->from_step, *options.resume));
   }
   if (!existing->deck.empty()) {
     const Result<Config> other = deck_of(existing->deck, existing->where, config, Cuts::may_differ);
@@ -107,8 +124,10 @@ Status check_existing_run(const ExistingRun& existing, const Config& config, Sta
   if (!existing.deck.empty()) {
     const Result<Config> other = deck_of(existing.deck, existing.where, config);
     if (!other.ok()) return other.status();
+    // Its rows up to the checkpoint have the rates of the checkpoint's schedule in any case.
+    const bool goes_further = existing.last_step > start.state.step;
     const Status same = check_schedule(other.value().train, existing.where, config.train);
-    if (!same.ok()) return same;
+    if (goes_further && !same.ok()) return same;
   }
   if (existing.last_step >= start.state.step) start.carries_rows = false;
   return {};
@@ -183,7 +202,10 @@ Result<StartPoint> find_start(const TrainOptions& options, const Config& config,
                               const std::string& fingerprint, const CheckpointProof& proof) {
   if (options.joins) return join_at(*options.joins, fingerprint, config.swarm.allow_mixed);
   StartPoint start;
-  if (!options.resume) return start;
+  if (!options.resume) {
+    const Status known = check_initial_weights(config.model);
+    return known.ok() ? Result<StartPoint>(std::move(start)) : known;
+  }
 
   const Result<std::optional<ExistingRun>> found = existing_run(paths);
   if (!found.ok()) return found.status();

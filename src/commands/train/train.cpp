@@ -133,16 +133,22 @@ Result<std::vector<std::string>> shake_hands(MpiSession& session, Result<Prepare
 
 // Nothing of an earlier run may be taken for this one's.
 Status clear_the_way(const PreparedRun& run) {
+  if (run.start.replaces) return remove_unfinished(run.paths);
+  if (!run.start.checkpoint) return {};
+  return set_aside_damaged(run.paths, run.start.checkpoint->passed_over());
+}
+
+// What one rank does for all, before any of them runs. A newcomer finds it done.
+Status take_outputs(PreparedRun& run) {
   if (run.options.joins) return {};
-  const Status cleared = run.start.replaces ? remove_unfinished(run.paths)
-                         : run.start.checkpoint
-                             ? set_aside_damaged(run.paths, run.start.checkpoint->passed_over())
-                             : Status();
-  return cleared.ok() ? claim_checkpoints(run.paths) : cleared;
+  Result<Descriptor> claimed = claim_checkpoints(run.paths);
+  if (!claimed.ok()) return claimed.status();
+  run.claim = std::move(claimed).value();
+  return clear_the_way(run);
 }
 
 // Returns the stages that this peer serves, initial or loaded, once all ranks have theirs and rank
-// 0 has removed an unfinished run that this one replaces, or set damaged checkpoints aside.
+// 0 has taken the folder of checkpoints, and removed or set aside what is in the way there.
 Result<Stages> make_state(MpiSession& session, PreparedRun& run) {
   Result<StartedStages> started =
       make_stages(run.config, run.own_specs(), *run.backend, run.start.checkpoint, run.workers(),
@@ -151,8 +157,8 @@ Result<Stages> make_state(MpiSession& session, PreparedRun& run) {
     return status;
   }
   const bool changes = session.rank() == 0 && !run.options.dry_run;
-  const Status cleared = changes ? clear_the_way(run) : Status();
-  if (Status status = all_agree(session, cleared); !status.ok()) return status;
+  const Status taken = changes ? take_outputs(run) : Status();
+  if (Status status = all_agree(session, taken); !status.ok()) return status;
   return std::move(started.value().stages);
 }
 
@@ -205,8 +211,11 @@ void report_end(const MpiSession& session, const PreparedRun& run, const Outcome
   if (status.code() == ExitStatus::stopped) {
     // Looked for only where no thread hangs in that folder.
     const bool none = !outcome.hangs && !has_checkpoint(run.paths);
-    error << "swarmpi: stopped; " << (none ? "there is no checkpoint yet: start anew" : "go on")
-          << " with --resume " << run.paths.checkpoints << std::endl;
+    const std::optional<Checkpoint>& begun_from = run.start.checkpoint;
+    error << "swarmpi: stopped; "
+          << (none && !begun_from ? "there is no checkpoint yet: start anew" : "go on")
+          << " with --resume " << (none && begun_from ? begun_from->path() : run.paths.checkpoints)
+          << std::endl;
   }
   // The run file may lie where a thread hangs: whoever reads it would hang as well.
   if (run.options.quiet || outcome.hangs) return;

@@ -56,6 +56,12 @@ Status remove_checkpoint(const CheckpointEntry& entry) {
 
 }  // namespace
 
+std::string checkpoints_beside(const std::string& run_file) {
+  fs::path path(run_file);
+  if (path.extension() == ".h5") path.replace_extension();
+  return path.string() + ".checkpoints";
+}
+
 bool is_step_name(const std::string& name, std::int64_t* step) {
   constexpr std::string_view kPrefix = "step-";
   if (name.rfind(kPrefix, 0) != 0) return false;

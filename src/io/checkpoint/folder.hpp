@@ -16,6 +16,9 @@ struct CheckpointEntry {
 /// The step-N folders in `folder`, by ascending step. Links and everything else are passed over.
 std::vector<CheckpointEntry> list_checkpoints(const std::string& folder);
 
+/// Where a run's checkpoints are unless its deck says otherwise: RUN.checkpoints beside RUN.h5.
+std::string checkpoints_beside(const std::string& run_file);
+
 /// Whether a name is just "step-N".
 bool is_step_name(const std::string& name, std::int64_t* step = nullptr);
 

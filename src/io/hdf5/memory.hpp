@@ -18,8 +18,8 @@ namespace swarmpi {
 /// are in a scratch file.
 class SparseBytes {
  public:
-  /// `scratch_folder`: "": all pages stay in memory.
-  explicit SparseBytes(const std::string& scratch_folder = "") : scratch_(scratch_folder) {}
+  /// `scratch_path`: of a ScratchFile; "": all pages stay in memory.
+  explicit SparseBytes(const std::string& scratch_path = "") : scratch_(scratch_path) {}
 
   void write(std::uint64_t offset, const void* data, std::size_t size_bytes);
   /// What was never written reads as zeros.

@@ -41,7 +41,7 @@ void expect_edges(SparseBytes& bytes) {
 
 TEST(SparseBytes, OfManyPagesFewAreInMemory) {
   const TestFolder folder;
-  SparseBytes bytes(folder.path());
+  SparseBytes bytes(folder / "pages");
   write_edges(bytes);
   expect_edges(bytes);
   EXPECT_LE(bytes.bytes_in_memory(),

@@ -30,7 +30,7 @@ Hdf5Handle text_type() {
 }  // namespace
 
 Hdf5Output::Hdf5Output(const std::string& path, const FileFormat& format, int version)
-    : path_(path), memory_(folder_of(path)), file_(create_in_memory(memory_)) {
+    : path_(path), memory_(pages_beside(path)), file_(create_in_memory(memory_)) {
   check(file_.valid());
   text_attribute(kFormatAttribute, format.mark(version));
 }

@@ -24,6 +24,9 @@
 
 namespace swarmpi {
 
+/// The path of the scratch files in which pages of a file are kept while it is made.
+inline std::string pages_beside(const std::string& path) { return path + ".pages"; }
+
 class Hdf5Output {
  public:
   /// The root has the attribute `format`, with the format's newest version or the one that is

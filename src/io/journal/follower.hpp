@@ -13,10 +13,10 @@ namespace swarmpi {
 
 class JournalFollower {
  public:
-  /// `scratch_folder`: as of JournalMerge. `from_term`: earlier ones are not looked at.
-  explicit JournalFollower(std::string folder, const std::string& scratch_folder = "",
+  /// `scratch_path`: as of JournalMerge. `from_term`: earlier ones are not looked at.
+  explicit JournalFollower(std::string folder, const std::string& scratch_path = "",
                            std::int64_t from_term = 0)
-      : folder_(std::move(folder)), from_term_(from_term), merge_(scratch_folder) {}
+      : folder_(std::move(folder)), from_term_(from_term), merge_(scratch_path) {}
 
   /// Reads on for about so long; true once all is read that is there. After an error it must be
   /// made anew. Errors: failed, where the journal contradicts itself or is damaged; bad_input

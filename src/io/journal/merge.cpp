@@ -8,8 +8,8 @@
 
 namespace swarmpi {
 
-JournalMerge::JournalMerge(const std::string& scratch_folder)
-    : scratch_(scratch_folder),
+JournalMerge::JournalMerge(const std::string& scratch_path)
+    : scratch_(scratch_path),
       tables_(BlockedRows<KeptRow<StepRow>>(scratch_),
               BlockedRows<KeptRow<ValidationRow>>(scratch_),
               BlockedRows<KeptRow<PeerRow>>(scratch_), BlockedRows<KeptRow<EventRow>>(scratch_),

@@ -17,8 +17,8 @@ namespace swarmpi {
 
 class JournalMerge {
  public:
-  /// `scratch_folder`: where rows are kept that are not in memory; "": all are in memory.
-  explicit JournalMerge(const std::string& scratch_folder = "");
+  /// `scratch_path`: of a ScratchFile for rows that are not in memory; "": all are in memory.
+  explicit JournalMerge(const std::string& scratch_path = "");
 
   /// A term begins; terms must come in ascending order. The records that follow are its.
   void begin(const JournalBegin& begin);

@@ -46,7 +46,7 @@ void expect_equal(Events& rows, const std::vector<KeptRow<EventRow>>& expected) 
 class BlockedRowsTest : public testing::TestWithParam<bool> {
  protected:
   TestFolder folder_;
-  ScratchFile scratch_{GetParam() ? folder_.path() : ""};
+  ScratchFile scratch_{GetParam() ? folder_ / "rows" : ""};
   std::mt19937 random_{7};
 };
 INSTANTIATE_TEST_SUITE_P(WithAndWithoutAFile, BlockedRowsTest, testing::Bool());
@@ -102,7 +102,7 @@ TEST_P(BlockedRowsTest, ARowIsFoundAndReplaced) {
 
 TEST(BlockedRows, OfManyRowsFewAreInMemory) {
   const TestFolder folder;
-  ScratchFile scratch(folder.path());
+  ScratchFile scratch(folder / "rows");
   Steps rows(scratch);
   for (std::int64_t step = 0; step < 400'000; ++step) rows.insert({step_row(step), 1});
   EXPECT_EQ(rows.size(), 400'000u);
@@ -113,23 +113,23 @@ TEST(BlockedRows, OfManyRowsFewAreInMemory) {
 TEST(BlockedRows, AScratchFileHasANameWhileItIsUsedAndNeedsNone) {
   const TestFolder folder;
   {
-    ScratchFile scratch(folder.path());
-    const std::vector<std::string> files = ScratchFile::all_in(folder.path());
+    ScratchFile scratch(folder / "rows");
+    const std::vector<std::string> files = ScratchFile::all_of(folder / "rows");
     ASSERT_EQ(files.size(), 1u);
     EXPECT_EQ(remove_file(files[0]), 0) << "as a successor does that takes it for dead";
     Steps rows(scratch);
     for (std::int64_t step = 0; step < 40'000; ++step) rows.insert({step_row(step), 1});
     EXPECT_EQ(all_of(rows).size(), 40'000u);
     EXPECT_FALSE(scratch.failed());
-    const ScratchFile other(folder.path());
-    EXPECT_EQ(ScratchFile::all_in(folder.path()).size(), 1u);
+    const ScratchFile other(folder / "rows");
+    EXPECT_EQ(ScratchFile::all_of(folder / "rows").size(), 1u);
   }
   EXPECT_EQ(folder.entries(), 0u);
 }
 
 TEST(BlockedRows, AFullDiskCostsNothingButMemory) {
   const TestFolder folder;
-  ScratchFile scratch(folder.path());
+  ScratchFile scratch(folder / "rows");
   Steps rows(scratch);
   {
     const SmallDisk disk(1'000'000);

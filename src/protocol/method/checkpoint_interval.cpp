@@ -12,6 +12,10 @@ namespace {
 // Of the newest step, in the mean of all.
 constexpr double kNewestWeight = 0.1;
 
+double intervals_in(double run_time_s, double every_s) {
+  return every_s > 0 ? std::floor(run_time_s / every_s) : 0;
+}
+
 }  // namespace
 
 double best_interval_s(double checkpoint_s, double between_deaths_s) {
@@ -21,18 +25,17 @@ double best_interval_s(double checkpoint_s, double between_deaths_s) {
   return young_s * (1 + std::sqrt(ratio) / 3 + ratio / 9) - checkpoint_s;
 }
 
-CheckpointInterval::CheckpointInterval(const RunPlan& plan)
+CheckpointInterval::CheckpointInterval(const RunPlan& plan, double run_time_s)
     : every_s_(plan.checkpoint_every < 0 ? 0 : plan.checkpoint_every_s),
+      passed_(intervals_in(run_time_s, every_s_)),
       between_deaths_s_(
           plan.swarm.has_pipelines() && plan.checkpoint_every == 0 ? plan.between_deaths_s : 0) {}
 
 // Multiples of run time, and not the time since the last checkpoint: a new leader does not know
 // that, and where leaders die more often than one is due, none would ever be written.
 bool CheckpointInterval::passed_by_clock(double committed_s) {
-  if (every_s_ <= 0) return false;
-  const double passed = std::floor(committed_s / every_s_);
-  const auto before = std::exchange(passed_, passed);
-  return before && passed > *before;
+  const double passed = intervals_in(committed_s, every_s_);
+  return passed > std::exchange(passed_, passed);
 }
 
 bool CheckpointInterval::due(Step step, double committed_s) {
@@ -51,7 +54,8 @@ bool CheckpointInterval::due(Step step, double committed_s) {
 }
 
 // What the step in which all went back took is not what a step takes.
-void CheckpointInterval::go_back(Step step) {
+void CheckpointInterval::go_back(Step step, double run_time_s) {
+  passed_ = intervals_in(run_time_s, every_s_);
   last_ = step;
   measures_ = false;
   committed_s_.reset();

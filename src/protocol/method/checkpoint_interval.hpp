@@ -23,7 +23,8 @@ double best_interval_s(double checkpoint_s, double between_deaths_s);
 /// in whole steps. No bit of the result depends on it.
 class CheckpointInterval {
  public:
-  explicit CheckpointInterval(const RunPlan& plan);
+  /// `run_time_s`: of the last step that is committed.
+  CheckpointInterval(const RunPlan& plan, double run_time_s);
 
   /// The step was committed at this time, and its state is agreed on. Whether a checkpoint of it is
   /// due.
@@ -31,15 +32,15 @@ class CheckpointInterval {
   /// A checkpoint is complete, and took so long. What follows from it, for people, where the
   /// interval is another than before; else "".
   std::string measured(double checkpoint_s);
-  /// All go on from the checkpoint of this step.
-  void go_back(Step step);
+  /// All go on from the checkpoint of this step, which was committed at this run time.
+  void go_back(Step step, double run_time_s);
 
  private:
-  /// As due(), where the deck says the interval.
+  /// As due(), where the deck says how many seconds lie between checkpoints.
   bool passed_by_clock(double committed_s);
 
   double every_s_;                     // 0: the deck says no time
-  std::optional<double> passed_;       // intervals of run time so far
+  double passed_ = 0;                  // intervals of run time so far
   double between_deaths_s_;            // 0: the interval does not follow from deaths
   std::optional<double> committed_s_;  // when the step before was
   std::optional<double> step_s_;       // mean, newer ones count more

@@ -41,7 +41,7 @@ struct SteadySteps {
     return from;
   }
   RunPlan of = plan(400);
-  CheckpointInterval interval{of};
+  CheckpointInterval interval{of, 0};
 };
 
 TEST(CheckpointInterval, TheFirstTellsHowLongTheOthersTakeAndComesAlone) {
@@ -63,7 +63,7 @@ TEST(CheckpointInterval, AfterGoingBackItCountsFromThere) {
   run.due(1);
   run.interval.measured(0.5);
   EXPECT_EQ(run.next(2, 100), 40);
-  run.interval.go_back(Step(20));
+  run.interval.go_back(Step(20), 10);
   EXPECT_EQ(run.next(21, 100), 59);
 }
 
@@ -71,7 +71,7 @@ TEST(CheckpointInterval, AFirstOneThatWasLostIsMadeAgain) {
   SteadySteps run;
   run.due(0);
   EXPECT_TRUE(run.due(1));
-  run.interval.go_back(Step(-1));
+  run.interval.go_back(Step(-1), 0);
   EXPECT_FALSE(run.due(0));
   EXPECT_TRUE(run.due(1));
 }
@@ -79,16 +79,24 @@ TEST(CheckpointInterval, AFirstOneThatWasLostIsMadeAgain) {
 TEST(CheckpointInterval, ByTheDecksTimeWhoeverLeads) {
   RunPlan swarm;
   swarm.checkpoint_every_s = 600;
-  CheckpointInterval first(swarm);
-  EXPECT_FALSE(first.due(Step(0), 700)) << "of a run that was resumed after 700 s";
+  CheckpointInterval first(swarm, 700);  // of a run that was resumed
   EXPECT_FALSE(first.due(Step(1), 1199));
   EXPECT_TRUE(first.due(Step(2), 1201));
   EXPECT_FALSE(first.due(Step(3), 1799));
-  CheckpointInterval successor(swarm);
-  EXPECT_FALSE(successor.due(Step(4), 1799.5));
-  EXPECT_TRUE(successor.due(Step(5), 1800)) << "though it has led for a moment only";
+  CheckpointInterval successor(swarm, 1799);
+  EXPECT_TRUE(successor.due(Step(4), 1800)) << "though it is its first step";
+  EXPECT_FALSE(successor.due(Step(5), 1801));
   EXPECT_TRUE(successor.due(Step(6), 9000)) << "one step may take longer";
   EXPECT_EQ(successor.measured(1), "");
+}
+
+TEST(CheckpointInterval, WhatADeathHasOvertakenIsDueAgain) {
+  RunPlan swarm;
+  swarm.checkpoint_every_s = 600;
+  CheckpointInterval interval(swarm, 0);
+  EXPECT_TRUE(interval.due(Step(9), 601));
+  interval.go_back(Step(5), 400);
+  EXPECT_TRUE(interval.due(Step(6), 650));
 }
 
 TEST(CheckpointInterval, NoTimeCountsForABenchmarkNorForWhoKnowsHowOftenPeersDie) {
@@ -97,7 +105,7 @@ TEST(CheckpointInterval, NoTimeCountsForABenchmarkNorForWhoKnowsHowOftenPeersDie
   RunPlan pipelines = plan(400);
   for (RunPlan* one : {&benchmark, &pipelines}) {
     one->checkpoint_every_s = 1;
-    CheckpointInterval interval(*one);
+    CheckpointInterval interval(*one, 0);
     EXPECT_FALSE(interval.due(Step(0), 5));
     const bool first_of_pipelines = interval.due(Step(1), 10);
     EXPECT_EQ(first_of_pipelines, one == &pipelines);
@@ -112,7 +120,7 @@ TEST(CheckpointInterval, TheDeckAndSwarmDecideWithoutIt) {
   swarm.swarm.method = Method::swarm;
   const RunPlan unknown = plan(0);
   for (const RunPlan* other : std::initializer_list<const RunPlan*>{&own, &swarm, &unknown}) {
-    CheckpointInterval interval(*other);
+    CheckpointInterval interval(*other, 0);
     for (std::int64_t step = 0; step < 50; ++step) {
       EXPECT_FALSE(interval.due(Step(step), static_cast<double>(step)));
     }

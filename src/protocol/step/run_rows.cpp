@@ -20,9 +20,11 @@ std::vector<RunRows::Row> RunRows::of(const AgreedStep& agreed, std::int64_t inc
                                       const View& view) {
   const CommitRecord& record = *agreed.record;
   std::vector<Row> rows;
+  // Step 0 only measures: whoever adds up the tokens finds those that were trained on.
+  const std::int64_t trained = record.step.value == 0 ? 0 : record.tokens;
   rows.emplace_back(StepRow{record.step.value, record.loss, record.grad_norm, record.clip,
-                            record.lr, record.tokens, record.time_s, agreed.state_hash,
-                            record.skipped, record.term.value, incarnation});
+                            record.lr, trained, record.time_s, agreed.state_hash, record.skipped,
+                            record.term.value, incarnation});
   for (const PeerRow& row : agreed.peer_rows) rows.emplace_back(row);
   speed_.measure(agreed.peer_rows);
   const double seconds = record.time_s - last_row_s_;
