@@ -14,6 +14,7 @@ venv=$build/venv
 logs=$build/logs
 target=${1:-swarmpi}
 versions=$root/jobscripts/python_packages.txt
+for_tests=$root/jobscripts/python_packages_for_tests.txt
 
 packages=(
   g++ cmake ninja-build                                   # tools
@@ -22,11 +23,12 @@ packages=(
   libxxhash-dev libgtest-dev
   python3 python3-venv ca-certificates                    # the virtual environment
 )
-# The tests start a Slurm and hosts of their own, run over other MPIs, and emulate an older
-# processor. Where a service manager runs, Slurm's packages would set it up for the whole machine:
-# there it is left to you whether to install them. clang-format 14 is not in every Debian.
+# The tests start a Slurm and hosts of their own, run over other MPIs, emulate an older processor,
+# and have netCDF read run files. Where a service manager runs, Slurm's packages would set it up for
+# the whole machine: there it is left to you whether to install them. clang-format 14 is not in
+# every Debian.
 if [[ $target == all && $(id -u) == 0 && ! -d /run/systemd/system ]]; then
-  packages+=(slurm-wlm munge iproute2 qemu-user shellcheck e2fsprogs)
+  packages+=(slurm-wlm munge iproute2 qemu-user shellcheck e2fsprogs netcdf-bin)
   packages+=(openmpi-bin libopenmpi-dev mpich libmpich-dev)
   [[ $(apt-cache policy clang-format-14 2>/dev/null) != *"Candidate: "[0-9]* ]] ||
     packages+=(clang-format-14)
@@ -144,6 +146,16 @@ make_python() {
     --constraint "$versions" "${wanted[@]}"
 }
 
+pip_for_tests() {  # option...
+  "$venv/bin/python3" -m pip install --disable-pip-version-check --progress-bar off --no-compile \
+    --no-deps --requirement "$for_tests" "$@"
+}
+
+# Tests that lack these packages are skipped: no reason to go without all others.
+install_for_tests() {
+  pip_for_tests --retries 1 --timeout 15 || echo "left out: the tests that need them are skipped"
+}
+
 configure() {
   local options=(-DCMAKE_BUILD_TYPE=Release -DMPI_CXX_COMPILER="$mpicxx"
                  -DPython3_EXECUTABLE="$venv/bin/python3")
@@ -166,6 +178,8 @@ flock -n 9 || { echo "set-up: waiting for another one at work in $build"; flock 
 install_packages
 choose_mpi
 python_is_ready || phase "virtual environment" python make_python
+[[ $target != all ]] || pip_for_tests --no-index &>/dev/null ||
+  phase "Python packages for tests" python_for_tests install_for_tests
 phase "configuring" configure configure
 phase "building $target" build cmake --build "$build" --target "$target" -j "$(nproc)"
 echo "set-up: ready in $SECONDS s; for a shell of your own: . $build/env.sh"

@@ -3,6 +3,7 @@
 import re
 import tomllib
 from contextlib import contextmanager
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -10,7 +11,55 @@ import numpy as np
 from trouble import Trouble
 
 NEWEST_MANIFEST, NEWEST_STAGE = 3, 2  # the versions of the formats that are known here
-WHAT_TO_NAME = "name a checkpoint such as checkpoints/step-100, or the folder of them"
+WHAT_TO_NAME = "name a run's folder, its RUN.h5, or a checkpoint such as RUN.checkpoints/step-100"
+
+
+def holds_checkpoints(folder):
+    return folder.is_dir() and any(
+        re.fullmatch(r"step-\d+", within.name) and within.is_dir() and not within.is_symlink()
+        for within in folder.iterdir()
+    )
+
+
+def folder_by_deck(run_file):
+    """What the deck in a run file says; None where that is the default, or cannot be known."""
+    try:
+        with h5py.File(run_file, "r") as file:
+            named = tomllib.loads(str(file.attrs["deck"])).get("output", {}).get("checkpoint")
+    except (OSError, KeyError, ValueError, AttributeError):
+        return None
+    return Path(named) if isinstance(named, str) and named else None
+
+
+def of_run_file(run_file):
+    """The folder of checkpoints that goes with a run file."""
+    stem = run_file.stem if run_file.suffix == ".h5" else run_file.name
+    beside = run_file.with_name(stem + ".checkpoints")
+    for folder in (folder_by_deck(run_file), beside, run_file.with_name("checkpoints")):
+        if folder and holds_checkpoints(folder):
+            return folder
+    raise Trouble(
+        f"{run_file}: there are no checkpoints in {beside}, nor in checkpoints beside it: name the "
+        "folder that the run wrote them to (its last lines say which)"
+    )
+
+
+def named_by(path):
+    """The checkpoint, or folder of them, that a path means, as for `swarmpi sample`: of a run file
+    that which goes with it, of another folder the one within."""
+    if path.is_file():
+        return of_run_file(path)
+    if not path.is_dir() or holds_checkpoints(path):
+        return path
+    within = sorted(
+        folder
+        for folder in path.iterdir()
+        if "checkpoints" in (folder.name, folder.suffix[1:]) and holds_checkpoints(folder)
+    )
+    if len(within) > 1:
+        names = ", ".join(map(str, within))
+        raise Trouble(f"{path} has checkpoints of several runs: name one of {names}")
+    return within[0] if within else path
 
 
 def newest(path):
@@ -20,7 +69,7 @@ def newest(path):
     if (path / "manifest.damaged").exists():
         raise Trouble(f"{path} was set aside as damaged: {WHAT_TO_NAME}")
     if not path.is_dir():
-        raise Trouble(f"{path} is no folder: {WHAT_TO_NAME}")
+        raise Trouble(f"{path} is neither a folder nor a file: {WHAT_TO_NAME}")
     complete = [
         folder
         for folder in path.iterdir()
@@ -118,7 +167,7 @@ class Checkpoint:
     """An opened checkpoint: its deck, and its tensors by name, whichever files they lie in."""
 
     def __init__(self, path):
-        self.folder = newest(path)
+        self.folder = newest(named_by(path))
         self.step, leader, stages = read_manifest(self.folder)
         self.pieces = {}  # name -> [(first element, how many, file)]
         with opened(leader) as file:

@@ -17,6 +17,7 @@ PLACES = ("output.run", "output.checkpoint")
 MOST_LINES = 8
 MOST_COLUMNS = 7  # runs that have one of their own
 LINE_CHARACTERS = 130
+ABOVE_THE_FIRST = 1.25  # losses up to so many times the largest that a run began with are shown
 
 
 def flat(table, above=""):
@@ -69,10 +70,28 @@ def labels(runs, paths):
     return short_names(paths)
 
 
-def result(run):
+def most_shown(runs):
+    """The largest loss that is drawn: one run that diverges would make lines of all others flat."""
+    first = [run.rows["loss"][0] for run in runs]
+    return ABOVE_THE_FIRST * max((loss for loss in first if np.isfinite(loss)), default=np.inf)
+
+
+def diverged_at(run, most):
+    """The step from which on no loss is within what is drawn; None where the last one is."""
+    within = np.flatnonzero(np.isfinite(run.rows["loss"]) & (run.rows["loss"] <= most))
+    outside = within[-1] + 1 if len(within) else 0
+    return int(run.rows["step"][outside]) if outside < len(run.rows["step"]) else None
+
+
+def result(run, most=np.inf):
     """The last loss, of the held-out sequences where there is one, and how the run ended."""
-    held_out = run.validation["loss"]
-    text = f"held out {held_out[-1]:.3f}" if len(held_out) else f"loss {run.rows['loss'][-1]:.3f}"
+    held_out, diverged = run.validation["loss"], diverged_at(run, most)
+    if diverged is not None:
+        text = f"diverged at step {diverged:,}"
+    elif len(held_out):
+        text = f"held out {held_out[-1]:.3f}"
+    else:
+        text = f"loss {run.rows['loss'][-1]:.3f}"
     return text + ("" if run.complete else f", step {run.rows['step'][-1]:,}, not complete")
 
 
@@ -80,16 +99,18 @@ def draw_losses(axes, runs, names, times):
     """By step, or by the run's time."""
     longest_s = max(float(run.rows["time_s"][-1]) for run in runs)
     unit, unit_s = time_unit(longest_s) if times else ("", 1)
-    drawn = []
+    drawn, most = [], most_shown(runs)
     for i, (run, name) in enumerate(zip(runs, names)):
         color = RUN_COLORS[i % len(RUN_COLORS)]
         x = run.rows["time_s"] / unit_s if times else run.rows["step"]
-        drawn.append(draw_curve(axes, x, run.rows["loss"], color, f"{name}: {result(run)}"))
+        # What is cut off must not bend the course of what is shown.
+        losses = np.minimum(run.rows["loss"], 2 * most)
+        drawn.append(draw_curve(axes, x, losses, color, f"{name}: {result(run, most)}"))
         if len(run.validation["step"]) and not times:
             at, loss = run.validation["step"], run.validation["loss"]
             axes.plot(at, loss, color=color, ls="", marker="o", ms=4.5, mec="white", mew=0.7)
             drawn.append(loss)
-    limit_y(axes, np.concatenate(drawn), *(run.rows["loss"] for run in runs))
+    limit_y(axes, np.concatenate(drawn), *(run.rows["loss"] for run in runs), most=most)
     axes.set(ylabel="nats per token", xlabel=f"time ({unit})" if times else "step")
     axes.set_title("Training loss by time" if times else "Training loss; dots: held out")
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=not times))

@@ -58,12 +58,13 @@ def draw_curve(axes, x, y, color, label=None):
     return course
 
 
-def limit_y(axes, course, *raw):
-    """Fits the axis to the course, and downwards to all values: only spikes above are cut off."""
+def limit_y(axes, course, *raw, most=np.inf):
+    """Fits the axis to the course, and downwards to all values: only spikes above are cut off, and
+    what is above `most`."""
     shown = course[np.isfinite(course)]
     if len(shown) == 0:
         return
-    low, high = float(shown.min()), float(shown.max())
+    low, high = float(shown.min()), min(float(shown.max()), most)
     for values in raw:
         low = min([low, *values[np.isfinite(values)]])
     margin = 0.06 * (high - low) or 0.05 * abs(high) or 0.5

@@ -3,11 +3,14 @@
 
 usage: hf_export.py CHECKPOINT FOLDER [--model-type gpt2]
 
-CHECKPOINT is a folder step-N, or a folder of them: then the newest that is complete. FOLDER is made
-where it is missing; what it has of such files is never written over. `transformers` reads it with
+CHECKPOINT is a folder step-N, or a folder of them: then the newest that is complete; or a run's
+folder, or RUN.h5: then those that are in it, or beside it. FOLDER is made where it is missing; what
+it has of such files is never written over. `transformers` reads it with
 GPT2LMHeadModel.from_pretrained(FOLDER). Needs h5py and numpy alone. Exit status 0, or 2 with one
 line that says what is wrong.
 """
+
+import python_version  # noqa: F401  (before what needs it)
 
 import argparse
 import json
@@ -97,7 +100,7 @@ def export(path, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("checkpoint", type=Path, help="a folder step-N, or a folder of them")
+    parser.add_argument("checkpoint", type=Path, help="a folder step-N, or of them, or a run")
     parser.add_argument("folder", type=Path, help="where to write")
     parser.add_argument("--model-type", default="gpt2", help="only gpt2 (the default)")
     arguments = parser.parse_args()

@@ -8,6 +8,8 @@ FOLDER has config.json and model.safetensors. WEIGHTS.h5 must not exist yet. Pri
 that says what is wrong: a model that SwarMPI would not compute as GPT-2 does is refused by name.
 """
 
+import python_version  # noqa: F401  (before what needs it)
+
 import argparse
 import hashlib
 import json

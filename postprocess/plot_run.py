@@ -6,6 +6,8 @@ several: their losses by step and by time, beside the keys in which their decks 
 Reads the HDF5 files alone. Exit status 0, or 2 with one line that says what is wrong.
 """
 
+import python_version  # noqa: F401  (before what needs it)
+
 import argparse
 import math
 import sys
@@ -16,6 +18,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.backend_bases import FigureCanvasBase
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
 import comparison
@@ -218,6 +221,16 @@ def draw_run(run, title):
         return figure
 
 
+def picture_at(path):
+    """The path with the ending that says which kind of picture it is: one that can be drawn."""
+    kinds = FigureCanvasBase.get_supported_filetypes()
+    if path.suffix[1:].lower() in kinds:
+        return path
+    if path.suffix:
+        raise BadFile(f"-o {path}: no picture ends in {path.suffix}: choose {', '.join(kinds)}")
+    return path.with_name(path.name + ".png")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("runs", type=Path, nargs="+", help="run files, e.g. RUN.h5")
@@ -236,6 +249,7 @@ def main():
         Path("comparison.png") if several else paths[0].with_suffix(".png")
     )
     try:
+        output = picture_at(output)
         runs = [Run(path) for path in paths]
         if several:
             figure = comparison.draw_comparison(runs, paths, arguments.title)

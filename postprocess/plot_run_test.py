@@ -2,6 +2,7 @@
 """plot_run.py and plot_deaths.py draw every sound run file and refuse all else: 0 if so, 77 if they
 cannot run."""
 
+import ast
 import struct
 import subprocess
 import sys
@@ -241,6 +242,37 @@ def test_comparison(folder):
     assert ends == ["a/x/1.h5", "b/x/1.h5", "b/x/2.h5"]
 
 
+def test_a_run_that_diverges_hides_no_other(folder):
+    import comparison
+    from run_file import Run
+
+    paths = [folder / name / "RUN.h5" for name in ("sound", "spiky", "wild", "broken")]
+    for path in paths:
+        path.parent.mkdir()
+        write_run(path, 400, validation=path != paths[1])
+    for path, changed in (
+        (paths[1], {100: 1e9}),
+        (paths[2], {60: 9.0, 61: 3.0} | dict.fromkeys(range(62, 200), 1e18)),
+        (paths[3], {60: 40.0}),
+    ):
+        with h5py.File(path, "a") as file:
+            for step, loss in changed.items():
+                file["steps/loss"][step] = loss
+            if path != paths[1]:
+                file["steps/loss"][max(changed) + 1 :] = np.nan
+    with h5py.File(paths[2], "a") as file:
+        file["validation/loss"][2:] = 1e18
+    figure = comparison.draw_comparison([Run(path) for path in paths], paths, None)
+    by_step, by_time = figure.axes[:2]
+    for axes in (by_step, by_time):
+        low, high = axes.get_ylim()
+        assert 1 < low < 1.5 and 6 < high < 8, (low, high)
+    ends = [text.get_text().partition(": ")[2] for text in by_step.get_legend().get_texts()]
+    assert ends[0].startswith("held out 1.") and ends[1].startswith("loss 1."), ends
+    assert ends[2:] == ["diverged at step 62", "diverged at step 60"], ends
+    assert plot(*paths, "-o", folder / "diverged.png").returncode == 0
+
+
 def texts_of(figure):
     """All that is written in a picture: titles, labels, legends, but not the numbers at axes."""
     from matplotlib.axis import Tick
@@ -398,7 +430,35 @@ def test_refused(folder):
     expect_refusal(folder / "no_loss.h5", picture, "not a run file")
     expect_refusal(folder / "empty.h5", picture, "no step to draw")
     expect_refusal(folder / "one.h5", folder / "nowhere" / "one.png", "cannot write")
+    expect_refusal(folder, picture, "is a folder: name the run file in it")
+    expect_refusal(folder / "one.h5", folder / "one.xyz", "no picture ends in .xyz: choose")
     assert not picture.exists()
+
+
+def test_a_picture_without_an_ending_is_a_png(folder):
+    done = plot(folder / "one.h5", "-o", folder / "ending")
+    assert done.stdout == f"{folder / 'ending.png'}\n", done.stdout + done.stderr
+    assert (folder / "ending.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def with_python_3_9(script):
+    """As if the interpreter were that; the modules that come with it are those of this one."""
+    older = (
+        "import runpy, sys; sys.version_info = (3, 9, 2); sys.argv = sys.argv[1:]; "
+        "sys.path.insert(0, sys.argv[1]); runpy.run_path(sys.argv[0], run_name='__main__')"
+    )
+    command = [sys.executable, "-c", older, str(script), str(script.parent)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def test_an_older_python_is_refused_in_one_line():
+    """Scripts of all kinds; what they import first can be read by the oldest."""
+    ast.parse(SCRIPT.with_name("python_version.py").read_text(), feature_version=(3, 4))
+    for name in ("plot_run", "hf_export", "hf_import", "tokenize_text"):
+        script = SCRIPT.with_name(f"{name}.py")
+        done = with_python_3_9(script)
+        said = f"{name}.py: needs Python 3.11 or newer, this is 3.9\n"
+        assert (done.returncode, done.stdout, done.stderr) == (2, "", said), done
 
 
 def main():
@@ -414,7 +474,10 @@ def main():
         test_low_values_are_not_cut_off()
         test_traffic_is_in_the_units_of_the_summary()
         test_deaths_are_told_only_where_some_died(Path(name))
+        test_a_run_that_diverges_hides_no_other(Path(name))
         test_refused(Path(name))
+        test_a_picture_without_an_ending_is_a_png(Path(name))
+        test_an_older_python_is_refused_in_one_line()
     print("plot_run.py, plot_deaths.py: all good")
 
 

@@ -7,6 +7,7 @@ import h5py
 import numpy as np
 
 import peer_panels
+from trouble import why_unreadable
 
 STEP_COLUMNS = ("step", "loss", "grad_norm", "lr", "tokens", "time_s", "skipped")
 
@@ -43,7 +44,7 @@ class Run:
         except KeyError as error:
             raise BadFile(f"{path} is not a run file of SwarMPI: {error.args[0]}") from error
         except (OSError, TypeError, ValueError, AttributeError) as error:
-            raise BadFile(f"cannot read {path}: {error}") from error
+            raise BadFile(why_unreadable(path, error)) from error
         # Row 0 measures exponents on the microbatches of step 1 and trains nothing.
         trained = steps["step"] > 0
         if not trained.any():

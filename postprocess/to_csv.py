@@ -14,6 +14,8 @@ from pathlib import Path
 import h5py
 import numpy as np
 
+from trouble import why_unreadable
+
 KEYS = ("step", "time_s", "kind", "peer", "stage")
 
 
@@ -72,8 +74,9 @@ def convert(run, folder, wanted):
                 write(path, tables[name])
                 written.append(path)
     except OSError as error:
-        what = f"cannot write {error.filename}" if error.filename else f"cannot read {run}"
-        raise Trouble(f"{what}: {error.strerror or error}") from error
+        if error.filename:
+            raise Trouble(f"cannot write {error.filename}: {error.strerror}") from error
+        raise Trouble(why_unreadable(run, error)) from error
     return written
 
 

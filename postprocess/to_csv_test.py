@@ -71,6 +71,7 @@ def test_refused(folder):
     for arguments, reason in (
         ([folder / "missing.h5"], "cannot read"),
         ([folder / "text.h5"], "cannot read"),
+        ([folder], "is a folder: name the run file in it"),
         ([folder / "foreign.h5"], "is not a run file"),
         ([folder / "RUN.h5", "--tables", "losses"], "no table losses: it has events, steps"),
         ([folder / "RUN.h5", "-o", folder / "nowhere"], "cannot write"),

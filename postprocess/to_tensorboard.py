@@ -20,6 +20,7 @@ import h5py
 import numpy as np
 
 from run_names import short_names
+from trouble import why_unreadable
 from whole_file import write_whole
 
 EVENTS = "events.out.tfevents.swarmpi"
@@ -118,7 +119,7 @@ def events_of(path):
     except KeyError as error:
         raise Trouble(f"{path} is not a run file of SwarMPI: {error.args[0]}") from error
     except (OSError, TypeError, ValueError, AttributeError) as error:
-        raise Trouble(f"cannot read {path}: {error}") from error
+        raise Trouble(why_unreadable(path, error)) from error
     if not scalars:
         raise Trouble(f"{path} has no step yet")
     start_s = path.stat().st_mtime - scalars[-1][0]

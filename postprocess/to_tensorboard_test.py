@@ -150,6 +150,7 @@ def test_refused(folder):
     for runs, out, reason in (
         ([folder / "missing.h5"], "out", "cannot read"),
         ([folder / "text.h5"], "out", "cannot read"),
+        ([folder], "out", "is a folder: name the run file in it"),
         ([folder / "foreign.h5"], "out", "is not a run file"),
         ([folder / "empty.h5"], "out", "has no step yet"),
         ([run, folder / "mine" / ".." / "mine" / "RUN.h5"], "out", "named twice"),

@@ -9,6 +9,8 @@ tokenizer made it. Printed are the keys of a deck that go with it. Needs numpy, 
 tokenizers (pip install tokenizers). Exit status 0, or 2 with one line that says what is wrong.
 """
 
+import python_version  # noqa: F401  (before what needs it)
+
 import argparse
 import hashlib
 import itertools

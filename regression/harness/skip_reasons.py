@@ -168,7 +168,8 @@ REASONS = [
         r"a module is missing: No module named '(?:h5py|matplotlib|numpy)[\w.]*'|there is no h5py",
         lambda _, build: True,  # the set-up's virtual environment has them
     ),
-    # For files of others, and for others who read ours: the set-up installs neither.
+    # For files of others, and for others who read ours: the set-up installs them where it reaches
+    # PyPI.
     (
         r"a module is missing: No module named 'tokenizers'",
         lambda _, build: imports("tokenizers"),

@@ -171,6 +171,29 @@ class Export(SwarmpiTest):
         self.assertIn("after step 20\n", self.export(one, "one"))
         self.assertIn("is no checkpoint", self.export(checkpoints + "/step-99", "none", expect=2))
 
+    def test_a_run_stands_for_its_checkpoints(self):
+        checkpoints, _ = self.trained("run")
+        for named in (self.path("run"), self.path("run", "RUN.h5")):
+            said = self.export(named, Path(named).name + "-hf")
+            self.assertIn(f"{checkpoints}/{CHECKPOINT}: the weights", said)
+
+    def test_a_run_whose_checkpoints_are_elsewhere(self):
+        elsewhere = self.path("elsewhere")
+        self.train("run", *SETTINGS, f"output.checkpoint={elsewhere}")
+        run = self.path("run", "RUN.h5")
+        self.assertIn(f"{elsewhere}/{CHECKPOINT}", self.export(run, "by the deck"))
+        os.rename(elsewhere, self.path("run", "checkpoints"))
+        self.assertIn(f"/run/checkpoints/{CHECKPOINT}", self.export(run, "beside"))
+        os.rename(self.path("run", "checkpoints"), self.path("gone"))
+        self.assertIn(f"no checkpoints in {run[:-3]}.checkpoints, nor", self.refused(run))
+
+    def test_one_of_several_runs_must_be_named(self):
+        checkpoints, _ = self.trained("run")
+        other = self.path("run", "OTHER.checkpoints")
+        shutil.copytree(checkpoints, other)
+        refusal = self.refused(self.path("run"))
+        self.assertIn(f"several runs: name one of {other}, {checkpoints}", refusal)
+
     def test_checkpoints_of_earlier_commits_are_read(self):
         for old in (ROOT / "regression" / "old_runs").glob("commit_*/checkpoints"):
             config, tensors = self.exported(old, old.parent.name)
@@ -203,7 +226,7 @@ class Export(SwarmpiTest):
         self.trained("run")
         whole = Path(self.path("run", "RUN.checkpoints", CHECKPOINT))
         damaged = Path(self.path("copy"))
-        self.assertIn("is no folder", self.refused(damaged))
+        self.assertIn("is neither a folder nor a file", self.refused(damaged))
         self.assertIn("is no checkpoint", self.refused(self.folder))
         manifest = damaged / "manifest"
         stage = damaged / next(whole.glob("stage-1.*")).name

@@ -1,8 +1,10 @@
 """The run file as other programs see it: numbers are numbers, every column says what it is in the
-file and in docs/files.md, and the columns of a table share a coordinate. xarray and pandas read it
-as it is, where they are installed."""
+file and in docs/files.md, and the columns of a table share a coordinate. xarray, pandas and the
+tools of netCDF read it as it is, where they are installed."""
 
 import re
+import shutil
+import subprocess
 import unittest
 
 try:
@@ -18,7 +20,7 @@ try:
 except ImportError:
     xarray = None
 
-from harness.program import ROOT
+from harness.program import DEADLINE_S, ROOT
 from harness.test_case import SwarmpiTest
 
 SETTINGS = ("train.steps=8", "train.seed=5", "output.validate_every=4")
@@ -88,6 +90,29 @@ class RunFile(SwarmpiTest):
         status, out, _ = self.run_program("info", self.run_file)
         self.assertEqual(status, 0)
         self.assertRegex(out, rf"(?m)^tokens +{trained},")
+
+    @unittest.skipUnless(shutil.which("ncdump"), "not installed: ncdump")
+    def test_netcdf_reads_it(self):
+        """Each table is a group with one dimension, its columns variables of that with units."""
+        done = subprocess.run(
+            ["ncdump", "-h", self.run_file],
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+            check=False,
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        groups = dict(re.findall(r"^group: (\w+) \{\n(.*?)^  \}", done.stdout, re.M | re.S))
+        self.assertEqual(set(groups), set(TABLES))
+        columns = documented_columns()
+        for table, text in groups.items():
+            with self.subTest(table=table):
+                dimensions = text.partition("variables:")[0]
+                self.assertEqual(re.findall(r"^\s*(\w+) = ", dimensions, re.M), [SCALE])
+                variables = re.findall(r"^\s*\w+ (\w+)\((\w+)\) ;", text, re.M)
+                self.assertEqual(dict(variables), dict.fromkeys(columns[table], SCALE))
+        self.assertIn('loss:units = "nats/token"', groups["steps"])
+        self.assertIn(":complete = 1", done.stdout)
 
     @unittest.skipUnless(xarray, "there is no xarray with h5netcdf and pandas")
     def test_xarray_and_pandas_read_it(self):

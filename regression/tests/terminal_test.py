@@ -117,7 +117,7 @@ class UnderMpirun(Shown):
         longest = max(len(line) for line in lines if PROGRESS.match(line))
         self.assertGreater(longest, 60, "much was left out")
 
-    @unittest.skipUnless(reports_deaths(), "MPI does not report lost ranks")
+    @unittest.skipUnless(reports_deaths(), "this MPI does not report lost ranks")
     def test_200_columns_with_a_new_process(self):
         lines = self.watch(200, {"kill", "spawn", "join"}, "swarm.spawn=true")
         self.assertTrue(any("loss" in line and "bits/byte" in line for line in lines), lines)

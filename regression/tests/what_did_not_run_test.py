@@ -91,6 +91,30 @@ class Reported(unittest.TestCase):
                 self.assertFalse(self.reported(reason)[0])
 
 
+class PackagesForTests(unittest.TestCase):
+    """What tests are skipped without is in the list of what the set-up installs for them."""
+
+    def pinned(self, name):
+        lines = (ROOT / "jobscripts" / name).read_text(encoding="ascii").splitlines()
+        packages = [line for line in lines if not line.startswith("#")]
+        for line in packages:
+            self.assertRegex(line, r"^[a-z0-9-]+==[\d.]+$", name)
+        return {line.partition("==")[0] for line in packages}
+
+    def test_all_have_a_version(self):
+        ours = self.pinned("python_packages_for_tests.txt")
+        self.assertEqual(ours, {"h5netcdf", "pandas", "tokenizers", "xarray"})
+        self.assertFalse(ours & self.pinned("python_packages.txt"), "one list decides")
+
+    def test_without_a_network_the_reasons_are_known(self):
+        with mock.patch.object(skip_reasons, "imports", return_value=False):
+            for reason in (
+                "a module is missing: No module named 'tokenizers'",
+                "there is no xarray with h5netcdf and pandas",
+            ):
+                self.assertEqual(skip_reasons.fault_of(reason, "build"), "")
+
+
 class Sources(unittest.TestCase):
     """What is found in a source, though it is written in an unusual way."""
 
