@@ -21,7 +21,7 @@ inline constexpr ColumnNote kStepNotes[] = {
     {"grad_norm", "nats/token", "norm of the mean gradient before clipping; NaN where skipped"},
     {"clip", "1", "factor that was applied to the gradient"},
     {"lr", "1", "learning rate of the update"},
-    {"tokens", "tokens", "tokens of the step; those of step 0 come again in step 1"},
+    {"tokens", "tokens", "trained on in the step; 0 in row 0, which only measures"},
     {"time_s", "s", "time of the commit since the run's first start"},
     {"state_hash", "1", "hash of weights and moments after the step"},
     {"skipped", "1", "1: a gradient was infinite, NaN or too large, and the state stayed"},

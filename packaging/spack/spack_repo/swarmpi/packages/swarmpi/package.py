@@ -33,7 +33,7 @@ class Swarmpi(CMakePackage):
     depends_on("openmpi@5.0.10:", when="^[virtuals=mpi] openmpi")
     depends_on("onednn@2.6: cpu_runtime=omp")
     depends_on("kokkos@3.4:")
-    depends_on("hdf5@1.10: ~mpi")
+    depends_on("hdf5@1.10: ~mpi+hl")
     depends_on("tomlplusplus@3.3:")
     depends_on("cli11@2.1:")
     depends_on("fmt@8:")
