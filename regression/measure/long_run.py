@@ -167,7 +167,8 @@ def draw(path, samples, memory):
         axis.set(xlabel="thousand steps", ylabel=label, ylim=(0, 1.2 * max(values)))
     axes[1][1].plot([step / 1000 for step, _ in memory], [mb for _, mb in memory], ".")
     most = 1.2 * max([mb for _, mb in memory], default=1)
-    axes[1][1].set(xlabel="thousand steps of a swarm", ylabel="memory of its leader (MB)", ylim=(0, most))
+    label = "memory of its leader (MB)"
+    axes[1][1].set(xlabel="thousand steps of a swarm", ylabel=label, ylim=(0, most))
     figure.savefig(path, dpi=120)
 
 
