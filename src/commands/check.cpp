@@ -23,6 +23,7 @@
 #include "protocol/membership/initial_membership.hpp"
 #include "protocol/method/layout.hpp"
 #include "protocol/method/room_layout.hpp"
+#include "report/progress.hpp"
 #include "runtime/assembly.hpp"
 #include "transport/nccl/library.hpp"
 
@@ -384,18 +385,27 @@ void describe_stages(const Config& config, std::vector<std::string>& lines) {
   describe_peers(config, stages, *backend.value(), lines);
 }
 
-/// Measures matrix products in either precision on compute.threads threads.
-std::string describe_products(Config config) {
-  const std::int64_t size = config.compute.kernels == Kernels::cuda ? 4096 : 512;
+/// FLOP/s of matrix products on compute.threads threads.
+struct ProductSpeed {
   double fp32 = 0, bf16 = 0;
+};
+
+Result<ProductSpeed> measure_products(Config config) {
+  const std::int64_t size = config.compute.kernels == Kernels::cuda ? 4096 : 512;
+  ProductSpeed speed;
   for (const auto& [precision, flops_per_s] :
-       {std::pair{Precision::fp32, &fp32}, std::pair{Precision::bf16, &bf16}}) {
+       {std::pair{Precision::fp32, &speed.fp32}, std::pair{Precision::bf16, &speed.bf16}}) {
     config.model.precision = precision;
     const auto backend = make_backend(config);
-    if (!backend.ok()) return "cannot be measured here: " + backend.status().message();
+    if (!backend.ok()) return backend.status();
     backend.value()->prepare_thread();
     *flops_per_s = product_flops_per_s(*backend.value(), size, config.compute.threads);
   }
+  return speed;
+}
+
+std::string products_text(const Config& config, const ProductSpeed& speed) {
+  const auto& [fp32, bf16] = speed;
   if (config.compute.kernels == Kernels::cuda) {
     return fmt::format("fp32 {:.1f}, bf16 {:.1f} TFLOP/s (measured just now)", 1e-12 * fp32,
                        1e-12 * bf16);
@@ -406,6 +416,29 @@ std::string describe_products(Config config) {
   return fmt::format(
       "fp32 {:.0f}, bf16 {:.0f} GFLOP/s a peer of {} thread{} (measured just now): {}", 1e-9 * fp32,
       1e-9 * bf16, config.compute.threads, config.compute.threads == 1 ? "" : "s", advice);
+}
+
+std::string time_text(const Config& config, const ProductSpeed& speed) {
+  const double flops_per_s = config.model.precision == Precision::bf16 ? speed.bf16 : speed.fp32;
+  const double tokens = as_double(config.train.steps * config.train.microbatches) *
+                        as_double(config.train.microbatch_size * config.model.context);
+  const double peers = as_double(config.swarm.peers);
+  const double seconds = tokens * model_flops_per_token(config) / flops_per_s / peers;
+  return fmt::format(
+      "{} on {}, each with {} of its own: all FLOPs at the speed of products, nothing else; "
+      "`swarmpi bench model` tells how near to it a model comes",
+      duration_text(seconds), counted(config.swarm.peers, "peer"),
+      config.compute.kernels == Kernels::cuda ? "a GPU" : counted(config.compute.threads, "core"));
+}
+
+void describe_speed(const Config& config, std::vector<std::string>& lines) {
+  const Result<ProductSpeed> speed = measure_products(config);
+  if (!speed.ok()) {
+    lines.push_back("products           cannot be measured here: " + speed.status().message());
+    return;
+  }
+  lines.push_back("products           " + products_text(config, speed.value()));
+  lines.push_back("time at best       " + time_text(config, speed.value()));
 }
 
 std::string describe_nccl() {
@@ -423,16 +456,14 @@ void describe_machine(const Config& config, std::vector<std::string>& lines) {
     lines.push_back("GPU                " +
                     (problem.empty() ? kernels::cuda_description() : "WARNING: " + problem));
     lines.push_back("precision          " + name_of(config.model.precision));
-    if (problem.empty()) lines.push_back("products           " + describe_products(config));
+    if (problem.empty()) describe_speed(config, lines);
     if (config.swarm.has_collectives()) lines.push_back("collectives        " + describe_nccl());
     return;
   }
   const bool warn = config.model.precision == Precision::bf16 && !machine.bf16_products();
   lines.push_back("precision          " + name_of(config.model.precision) +
                   (warn ? " (WARNING)" : "") + "; " + bf16_advice(machine));
-  if (config.compute.kernels == Kernels::native) {
-    lines.push_back("products           " + describe_products(config));
-  }
+  if (config.compute.kernels == Kernels::native) describe_speed(config, lines);
 }
 
 }  // namespace
