@@ -4,8 +4,10 @@
 Each run must end complete and bitwise equal to that of one process that nobody disturbs.
 
 usage: kill_swarms.py [--runs N] [--seed S] [--ranks LEAST MOST] [--static SHARE]
-                      [--methods METHOD...] [--kernels KERNELS] [--record FILE.json]
+                      [--methods METHOD...] [--kernels KERNELS] [--collectives]
+                      [--record FILE.json]
 SHARE of the runs use one of these methods, by default any with static pipelines, the others SWARM.
+With --collectives replicas sum by NCCL where the method lets them.
 The program is $SWARMPI; needs an Open MPI with ULFM. Prints a line for each run, and a summary.
 CTest runs it with few runs; how many kills a release has withstood is measured by hand.
 """
@@ -65,8 +67,9 @@ class Failure(Exception):
 class Killer:
     """Starts swarms in a folder of its own, and compares what they leave."""
 
-    def __init__(self, folder, methods, kernels):
+    def __init__(self, folder, methods, kernels, collectives=False):
         self.folder = folder
+        self.collectives = ["swarm.collectives=nccl"] if collectives else []
         self.methods = methods  # beside SWARM
         self.settings = [*SETTINGS, f"compute.kernels={kernels}"]
         self.deck, _ = program.write_deck(folder)
@@ -92,6 +95,7 @@ class Killer:
         settings = [f"swarm.stages={stages}", f"swarm.spares={spares}"]
         settings += bits
         settings += self.swarm_settings(rng) if method == "swarm" else [f"swarm.method={method}"]
+        settings += self.collectives if method != "zero_offload" else []
         run = self.run_file(name)
         started = time.monotonic()
         command = [BINARY, *self.arguments(run, *settings)]
@@ -167,6 +171,7 @@ def main():
     parser.add_argument("--static", type=float, default=0.3, metavar="SHARE")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
     parser.add_argument("--kernels", choices=("native", "reference", "cuda"), default="native")
+    parser.add_argument("--collectives", action="store_true")
     record.add_option(parser)
     options = parser.parse_args()
     if not reports_deaths():
@@ -176,7 +181,7 @@ def main():
     print(f"seed {seed}", flush=True)
     killed_in, times_s, failed = [], [], 0
     with tempfile.TemporaryDirectory(prefix="swarmpi-kills-") as folder:
-        killer = Killer(folder, options.methods, options.kernels)
+        killer = Killer(folder, options.methods, options.kernels, options.collectives)
         for number in range(options.runs):
             rng = random.Random(f"{seed} {number}")
             try:

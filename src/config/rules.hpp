@@ -20,7 +20,7 @@ struct BrokenRule {
 
 /// Whether decks may say swarm.collectives = "nccl": not before a swarm has trained with it on GPUs
 /// (docs/gpus.md, "NCCL").
-inline constexpr bool kDecksMayHaveNccl = false;
+inline constexpr bool kDecksMayHaveNccl = true;
 
 /// The first rule that the config breaks.
 std::optional<BrokenRule> broken_rule(const Config& config);
