@@ -13,8 +13,9 @@
 // A backend owns its memory, which need not be the host's: code on the host computes addresses
 // there, and moves what lies there by upload(), download(), host_view() and the operations alone.
 // What an operation takes from the host (tokens, targets, rows, coded bytes) it has read when it
-// returns. What it gives to the host (losses, contributions, squares, hashes, ratios, coded bytes;
-// "to the host" below) is there after the next finish(), and its place must live until then.
+// returns. What it gives to the host (losses, contributions, squares, hashes, ratios, rows, coded
+// bytes; "to the host" below) is there after the next finish(), and its place must live until then.
+// Rows and coded bytes may come beside later operations: finish_beside_copies().
 
 #include <cstddef>
 #include <cstdint>
@@ -203,6 +204,14 @@ struct OwnMemory {
   std::size_t free_bytes = 0;   ///< now
 };
 
+/// Rows and coded bytes that come to the host beside later operations.
+class HostCopies {
+ public:
+  virtual ~HostCopies() = default;
+  /// Returns when all of them are there. For one thread, any; while the backend is.
+  virtual void wait() = 0;
+};
+
 /// The operations are what is not virtual here: each tells the listener, and calls the function
 /// do_NAME() that implementations override. Implementations call do_NAME() of each other, so that
 /// an operation is never within another.
@@ -241,8 +250,18 @@ class Backend {
   /// All operations so far are done, and what they give to the host is there.
   void finish() {
     const OperationScope scope(listener_, __func__);
-    do_finish();
+    if (const auto copies = do_finish()) copies->wait();
   }
+  /// The same, but what copy_out() and encode() give to the host may still be on its way there, and
+  /// their places must live until these copies have been waited for. Null: all is there.
+  std::unique_ptr<HostCopies> finish_beside_copies() {
+    const OperationScope scope(listener_, __func__);
+    return do_finish();
+  }
+  /// A later copy_in() or decode() will read so many bytes from there: they may be brought now,
+  /// beside what is computed. Nobody writes to them while they are kept. Any thread may call.
+  virtual void fetch_ahead(std::shared_ptr<const std::byte> /*from_host*/,
+                           std::size_t /*size_bytes*/) {}
   /// Elements from row to row that this backend likes for activations of `columns` columns.
   virtual std::int64_t row_stride(std::int64_t columns) const = 0;
   /// How this backend likes what is only ever a factor, and the elements from row to row then.
@@ -483,7 +502,7 @@ class Backend {
   virtual void do_copy(Matrix to, ConstMatrix from) = 0;
   virtual void do_copy_factor(FactorMatrix to, ConstMatrix from) = 0;
   virtual void do_zero(void* data, std::size_t size_bytes) = 0;
-  virtual void do_finish() = 0;
+  virtual std::unique_ptr<HostCopies> do_finish() = 0;
   virtual void do_copy_out(float* to_host, ConstMatrix from) = 0;
   virtual void do_copy_in(Matrix to, const float* from_host) = 0;
   virtual void do_encode(std::byte* coded, ConstMatrix x, const Coding& coding) = 0;

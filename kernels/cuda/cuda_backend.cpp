@@ -7,6 +7,7 @@
 #include "kernels/backend.hpp"
 #include "kernels/block_sum.hpp"
 #include "kernels/cuda/attention.hpp"
+#include "kernels/cuda/boundary_copies.hpp"
 #include "kernels/cuda/codecs.hpp"
 #include "kernels/cuda/column_sums.hpp"
 #include "kernels/cuda/cross_entropy.hpp"
@@ -39,6 +40,11 @@ ConstFactor rows_of(const ConstFactor& m, std::int64_t first, std::int64_t count
   return {data, count, m.columns, m.stride, m.element};
 }
 
+/// The most that crosses a cut at a time: in fp32.
+std::size_t boundary_bytes(const WorkShape& shape) {
+  return bytes_of(shape.sequences * shape.context * shape.width, sizeof(float));
+}
+
 /// Rows of logits that are made at a time: as many as some memory takes, in whole tiles of
 /// products.
 std::int64_t head_rows(std::int64_t rows, std::int64_t vocabulary) {
@@ -46,6 +52,9 @@ std::int64_t head_rows(std::int64_t rows, std::int64_t vocabulary) {
   constexpr std::int64_t kTile = 128;
   return std::min(rows, std::max(kTile, kLogits / vocabulary / kTile * kTile));
 }
+
+/// Smaller ones are copied as fast from any memory of the host, and cost less there.
+constexpr std::size_t kLeastPinned = std::size_t(64) << 10;
 
 /// Not for several threads at the same time: scratch memory is shared by all calls.
 class CudaBackend final : public Backend {
@@ -69,6 +78,9 @@ class CudaBackend final : public Backend {
   std::optional<OwnMemory> own_memory() const override { return device_.memory(); }
   std::optional<int> device() const override { return device_.index(); }
   std::shared_ptr<std::byte> allocate_host(std::size_t size_bytes) override;
+  void fetch_ahead(std::shared_ptr<const std::byte> from_host, std::size_t size_bytes) override {
+    if (size_bytes >= kLeastPinned) copies_.fetch_ahead(std::move(from_host), size_bytes);
+  }
 
   void upload(void* to, const void* from_host, std::size_t size_bytes) override {
     device_.upload(to, from_host, size_bytes);
@@ -103,7 +115,10 @@ class CudaBackend final : public Backend {
   }
 
  private:
-  void do_finish() override { device_.finish(); }
+  std::unique_ptr<HostCopies> do_finish() override {
+    device_.finish();
+    return copies_.under_way();
+  }
   void do_refresh(Weight& weight, const float* master) override {
     static_cast<CudaWeight&>(weight).refresh(device_, master);
     started("refresh");
@@ -264,14 +279,12 @@ class CudaBackend final : public Backend {
   DeviceScratch tokens_{device_.index()};
   DeviceScratch order_{device_.index()};
   DeviceScratch starts_{device_.index()};
-  DeviceScratch coded_{device_.index()};
+  BoundaryCopies copies_{device_};
   std::vector<std::int32_t> order_on_host_, starts_on_host_;
 };
 
-// Small ones are copied as fast from any memory, and cost less there.
 std::shared_ptr<std::byte> CudaBackend::allocate_host(std::size_t size_bytes) {
-  constexpr std::size_t kLeast = std::size_t(64) << 10;
-  if (size_bytes < kLeast) return Backend::allocate_host(size_bytes);
+  if (size_bytes < kLeastPinned) return Backend::allocate_host(size_bytes);
   device_.select();
   void* memory = nullptr;
   check(cudaHostAlloc(&memory, std::max<std::size_t>(size_bytes, 1), cudaHostAllocDefault),
@@ -312,16 +325,16 @@ std::vector<CudaBackend::Need> CudaBackend::needs(const WorkShape& s) {
           {partials_, partials},
           {tokens_, tokens},
           {order_, tokens},
-          {starts_, tokens},
-          {coded_, bytes_of(rows * s.width, sizeof(float))}};
+          {starts_, tokens}};
 }
 
 void CudaBackend::reserve(const WorkShape& shape) {
   for (const Need& need : needs(shape)) need.scratch.take(need.bytes);
+  copies_.reserve(boundary_bytes(shape));
 }
 
 std::size_t CudaBackend::scratch_bytes(const WorkShape& shape) {
-  std::size_t sum = 0;
+  std::size_t sum = BoundaryCopies::kRooms * boundary_bytes(shape);
   for (const Need& need : needs(shape)) sum += need.bytes;
   return sum;
 }
@@ -349,34 +362,36 @@ const std::int32_t* CudaBackend::on_device(const std::int32_t* numbers, std::int
 
 void CudaBackend::do_copy_out(float* to_host, ConstMatrix from) {
   const std::size_t row = bytes_of(from.columns, sizeof(float));
-  check(cudaMemcpy2DAsync(to_host, row, from.data, bytes_of(from.stride, sizeof(float)), row,
-                          static_cast<std::size_t>(from.rows), cudaMemcpyDeviceToHost, stream()),
-        "copy_out");
+  copies_.send(to_host, bytes_of(from.rows, row), [&](std::byte* room, cudaStream_t stream) {
+    check(cudaMemcpy2DAsync(room, row, from.data, bytes_of(from.stride, sizeof(float)), row,
+                            static_cast<std::size_t>(from.rows), cudaMemcpyDeviceToDevice, stream),
+          "copy_out");
+  });
 }
 
 void CudaBackend::do_copy_in(Matrix to, const float* from_host) {
   const std::size_t row = bytes_of(to.columns, sizeof(float));
-  check(cudaMemcpy2DAsync(to.data, bytes_of(to.stride, sizeof(float)), from_host, row, row,
-                          static_cast<std::size_t>(to.rows), cudaMemcpyHostToDevice, stream()),
-        "copy_in");
-  check(cudaStreamSynchronize(stream()), "copy_in");  // it is read when this returns
+  copies_.bring(from_host, bytes_of(to.rows, row), [&](const std::byte* room, cudaStream_t stream) {
+    check(cudaMemcpy2DAsync(to.data, bytes_of(to.stride, sizeof(float)), room, row, row,
+                            static_cast<std::size_t>(to.rows), cudaMemcpyDeviceToDevice, stream),
+          "copy_in");
+  });
 }
 
 void CudaBackend::do_encode(std::byte* coded, ConstMatrix x, const Coding& coding) {
   const std::size_t size = coded_bytes(coding.codec, x.rows * x.columns);
-  auto* const room = static_cast<std::byte*>(coded_.take(size));
-  cuda::encode(room, x, coding, stream());
-  started("encode");
-  check(cudaMemcpyAsync(coded, room, size, cudaMemcpyDeviceToHost, stream()), "encode");
+  copies_.send(coded, size, [&](std::byte* room, cudaStream_t stream) {
+    cuda::encode(room, x, coding, stream);
+    started("encode");
+  });
 }
 
 void CudaBackend::do_decode(Matrix x, const std::byte* coded, const Coding& coding) {
   const std::size_t size = coded_bytes(coding.codec, x.rows * x.columns);
-  auto* const room = static_cast<std::byte*>(coded_.take(size));
-  stream();
-  device_.upload(room, coded, size);
-  cuda::decode(x, room, coding, stream());
-  started("decode");
+  copies_.bring(coded, size, [&](const std::byte* room, cudaStream_t stream) {
+    cuda::decode(x, room, coding, stream);
+    started("decode");
+  });
 }
 
 // ---- Embedding

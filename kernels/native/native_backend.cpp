@@ -67,7 +67,7 @@ class NativeBackend final : public Backend {
     if (moment1 == nullptr) return hash_of_weights(weights, count, first_index);
     return hash_of_state(weights, moment1, moment2, count, first_index);
   }
-  void do_finish() override {}
+  std::unique_ptr<HostCopies> do_finish() override { return nullptr; }
   std::int64_t row_stride(std::int64_t columns) const override {
     return products_.stride(columns, Element::fp32);
   }

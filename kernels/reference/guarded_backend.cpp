@@ -8,6 +8,8 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 #include "kernels/block_sum.hpp"
 #include "kernels/reference/reference_backend.hpp"
@@ -109,6 +111,25 @@ void spoil(std::uint64_t& value) { value = 0xdeaddeaddeaddeadu; }
 void spoil(std::byte& value) { value = std::byte{0xde}; }
 void spoil(Contribution& did) { did = {.exponent = 0x5ead, .overflow = true}; }
 
+struct Result {
+  void* place;
+  std::vector<std::byte> bytes;
+};
+
+void put(const std::vector<Result>& results) {
+  for (const auto& [place, bytes] : results) std::memcpy(place, bytes.data(), bytes.size());
+}
+
+/// Rows and coded bytes, which are there when somebody has waited for them.
+class LateResults final : public HostCopies {
+ public:
+  explicit LateResults(std::vector<Result> results) : results_(std::move(results)) {}
+  void wait() override { put(results_); }
+
+ private:
+  std::vector<Result> results_;
+};
+
 class GuardedBackend final : public reference::ReferenceBackend {
   using Base = reference::ReferenceBackend;
 
@@ -136,9 +157,11 @@ class GuardedBackend final : public reference::ReferenceBackend {
     const Pass pass(pages_);
     return Base::state_hash(weights, moment1, moment2, count, first_index);
   }
-  void do_finish() override {
-    for (const auto& [place, bytes] : results_) std::memcpy(place, bytes.data(), bytes.size());
+  std::unique_ptr<HostCopies> do_finish() override {
+    put(results_);
     results_.clear();
+    if (late_.empty()) return nullptr;
+    return std::make_unique<LateResults>(std::exchange(late_, {}));
   }
 
   void do_refresh(Weight& weight, const float* master) override {
@@ -160,13 +183,13 @@ class GuardedBackend final : public reference::ReferenceBackend {
   void do_copy_out(float* to_host, ConstMatrix from) override {
     std::vector<float> values(static_cast<std::size_t>(from.rows * from.columns));
     Base::do_copy_out(values.data(), from);
-    give(to_host, values);
+    give(to_host, values, late_);
   }
   void do_encode(std::byte* coded, ConstMatrix x, const Coding& coding) override {
     const Pass pass(pages_);
     std::vector<std::byte> bytes(coded_bytes(coding.codec, x.rows * x.columns));
     Base::do_encode(bytes.data(), x, coding);
-    give(coded, bytes);
+    give(coded, bytes, late_);
   }
   void do_decode(Matrix x, const std::byte* coded, const Coding& coding) override {
     const Pass pass(pages_);
@@ -301,17 +324,17 @@ class GuardedBackend final : public reference::ReferenceBackend {
 
  private:
   using Pass = Pages::Pass;
-  struct Result {
-    void* place;
-    std::vector<std::byte> bytes;
-  };
 
   /// What an operation gives to the host.
   template <class Value>
   void give(Value* place, const std::vector<Value>& values) {
+    give(place, values, results_);
+  }
+  template <class Value>
+  static void give(Value* place, const std::vector<Value>& values, std::vector<Result>& results) {
     std::for_each_n(place, values.size(), [](Value& value) { spoil(value); });
     const auto bytes = std::as_bytes(std::span(values));
-    results_.push_back({place, {bytes.begin(), bytes.end()}});
+    results.push_back({place, {bytes.begin(), bytes.end()}});
   }
   template <class Update>
   void update(std::uint64_t& hash, UpdateBuffers buffers, const Update& do_update) {
@@ -330,6 +353,7 @@ class GuardedBackend final : public reference::ReferenceBackend {
 
   mutable Pages pages_;
   std::vector<Result> results_;  // for the next finish(), in order
+  std::vector<Result> late_;     // that come beside later operations
 };
 
 }  // namespace

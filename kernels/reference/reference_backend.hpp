@@ -92,7 +92,7 @@ class ReferenceBackend : public Backend {
     if (moment1 == nullptr) return hash_of_weights(weights, count, first_index);
     return hash_of_state(weights, moment1, moment2, count, first_index);
   }
-  void do_finish() override {}
+  std::unique_ptr<HostCopies> do_finish() override { return nullptr; }
   std::int64_t row_stride(std::int64_t columns) const override { return columns; }
   /// Products round what they multiply.
   Element factor_element() const override { return Element::fp32; }

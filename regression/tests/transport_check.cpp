@@ -58,6 +58,7 @@ struct Parcel {
     const std::size_t limit = kLargestPayloadBytes >> (key % 23);
     size_bytes = mix(key) % (limit + 1);
     in_header = key % 7 == 0;
+    late = key % 7 == 1 && from != to;
   }
   std::byte at(std::size_t index) const {
     return static_cast<std::byte>(key + index * 31 + (index >> 8));
@@ -66,9 +67,30 @@ struct Parcel {
   std::uint64_t key;
   std::size_t size_bytes = 0;
   bool in_header = false;  // as text, without a payload
+  bool late = false;       // sent before its content is there
 };
 
-MessageBody wrap(const Parcel& parcel, std::int64_t number, PayloadPool& payloads) {
+// Payloads that were sent before their content was there.
+class LatePayloads {
+ public:
+  void add(std::shared_ptr<Payload> payload, const Parcel& parcel) {
+    payload->comes_later();
+    waiting_.emplace_back(std::move(payload), parcel);
+  }
+  void fill_all() {
+    for (auto& [payload, parcel] : waiting_) {
+      for (std::size_t i = 0; i < parcel.size_bytes; ++i) payload->data()[i] = parcel.at(i);
+      payload->has_come();
+    }
+    waiting_.clear();
+  }
+
+ private:
+  std::vector<std::pair<std::shared_ptr<Payload>, Parcel>> waiting_;
+};
+
+MessageBody wrap(const Parcel& parcel, std::int64_t number, PayloadPool& payloads,
+                 LatePayloads& late) {
   const SealId seal{Incarnation(0), Term(0), number};
   if (parcel.in_header) {
     std::string text(parcel.size_bytes, '\0');
@@ -76,7 +98,9 @@ MessageBody wrap(const Parcel& parcel, std::int64_t number, PayloadPool& payload
     return StageStoredMessage{Step(number), StageId(0), true, {std::move(text), parcel.key, 0}, {}};
   }
   const auto payload = payloads.take(parcel.size_bytes);
-  for (std::size_t i = 0; i < parcel.size_bytes; ++i) payload->data()[i] = parcel.at(i);
+  std::fill_n(payload->data(), parcel.size_bytes, std::byte{0xde});
+  late.add(payload, parcel);
+  if (!parcel.late) late.fill_all();  // and with it those before
   return ShareMessage{seal, StageId(0), 0, {}, payload};
 }
 
@@ -185,6 +209,7 @@ void TransportCheck::traffic(std::uint64_t seed, std::int64_t messages, double s
   bool ending = false;
   double last_s = now_s();
   double longest_gap_s = 0;
+  LatePayloads late;
   while (!ending || !all_ended()) {
     if (victim && now_s() > start_s + seconds / 2) raise(SIGKILL);
     while (const auto event = transport_->receive()) take(*event, seed);
@@ -200,11 +225,12 @@ void TransportCheck::traffic(std::uint64_t seed, std::int64_t messages, double s
     const int to = static_cast<int>(draw % static_cast<std::uint64_t>(ranks_));
     Lane& lane = lanes_[static_cast<std::size_t>(to)];
     if (!over && !lane.lost && lane.unanswered < kUnanswered) {
-      send(to, wrap(Parcel(seed, rank_, to, lane.sent), lane.sent, payloads_));
+      send(to, wrap(Parcel(seed, rank_, to, lane.sent), lane.sent, payloads_, late));
       ++lane.sent;
       ++lane.unanswered;
       ++sent;
     } else {
+      late.fill_all();
       transport_->wait(-1, 0.05);
     }
     longest_gap_s = std::max(longest_gap_s, now_s() - last_s);

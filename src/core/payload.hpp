@@ -2,6 +2,7 @@
 // Bytes that travel between peers beside a message: activations, gradients, sums. They lie in host
 // memory, aligned to cache lines; only the code that computes with them knows their layout.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -21,6 +22,18 @@ class Payload {
   Payload& operator=(const Payload&) = delete;
 
   std::size_t size_bytes() const { return size_bytes_; }
+  /// Whether the content is there, for any thread: what a device has made may be handed on while it
+  /// is still on its way to the host.
+  bool there() const { return there_.load(std::memory_order_acquire); }
+  /// Sleeps until it is.
+  void wait() const { there_.wait(false, std::memory_order_acquire); }
+  /// The content comes later, and will be told. REQUIRES: it was not handed on yet.
+  void comes_later() { there_.store(false, std::memory_order_relaxed); }
+  /// It has come.
+  void has_come() {
+    there_.store(true, std::memory_order_release);
+    there_.notify_all();
+  }
   std::byte* data() { return data_.get(); }
   const std::byte* data() const { return data_.get(); }
   template <class T>
@@ -38,9 +51,10 @@ class Payload {
   std::size_t size_bytes_;
   std::size_t capacity_bytes_;  // at least the size
   std::shared_ptr<std::byte> data_;
+  std::atomic<bool> there_{true};
 };
 
-/// A payload that was handed on; nothing writes into it any more.
+/// A payload that was handed on; nothing writes into it any more, but what was on its way.
 using PayloadRef = std::shared_ptr<const Payload>;
 
 /// Reuses the memory of payloads: when the last reference to one is dropped, by any thread, its

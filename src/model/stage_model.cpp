@@ -73,8 +73,8 @@ void StageModel::prepare(Step step) {
 }
 
 double StageModel::forward(const WorkId& work, std::span<const std::int32_t> tokens,
-                           std::span<const std::int32_t> targets, const std::byte* x,
-                           std::byte* y) {
+                           std::span<const std::int32_t> targets, const std::byte* x, std::byte* y,
+                           UnderWay* under_way) {
   const MicrobatchId& microbatch = work.microbatch;
   const WeightVersion& weights = state_.weights_for(microbatch.step);
   Activations& activations =
@@ -86,12 +86,18 @@ double StageModel::forward(const WorkId& work, std::span<const std::int32_t> tok
   } else {
     passes_.write_output(y);
   }
-  backend_.finish();
+  finish(under_way);
   return nats;
 }
 
+void StageModel::finish(UnderWay* under_way) {
+  if (under_way == nullptr) return backend_.finish();
+  *under_way = backend_.finish_beside_copies();
+}
+
 StageModel::BackwardAnswer StageModel::backward(const Microbatch& microbatch, const std::byte* dy,
-                                                std::byte* dx, MicrobatchGradients& gradients) {
+                                                std::byte* dx, MicrobatchGradients& gradients,
+                                                UnderWay* under_way) {
   const auto& [id, text, targets, x] = microbatch;
   SWARMPI_CHECK(id.purpose == Purpose::train, "validation has no backward pass");
   const WeightVersion& weights = state_.weights_for(id.step);
@@ -109,7 +115,7 @@ StageModel::BackwardAnswer StageModel::backward(const Microbatch& microbatch, co
   }
   passes_.backward(*activations, weights, text, gradients);
   if (!spec_.has_embedding) passes_.write_input_gradient(dx);
-  backend_.finish();
+  finish(under_way);
   slots_.release(id);
   return answer;
 }
@@ -118,11 +124,13 @@ StageModel::BackwardAnswer StageModel::backward(const WorkId& work,
                                                 std::span<const std::int32_t> tokens,
                                                 std::span<const std::int32_t> targets,
                                                 const std::byte* x, const std::byte* dy,
-                                                std::byte* dx, const Exponents& exponents) {
+                                                std::byte* dx, const Exponents& exponents,
+                                                UnderWay* under_way) {
   MicrobatchGradients gradients(passes_.gradient_buffers(), tensors_, backend_,
                                 state_.sums_of(work.microbatch.step), exponents,
                                 kernels::fixed_point_bits(config_.train.microbatches));
-  BackwardAnswer answer = backward({work.microbatch, tokens, targets, x}, dy, dx, gradients);
+  BackwardAnswer answer =
+      backward({work.microbatch, tokens, targets, x}, dy, dx, gradients, under_way);
   answer.contributions = gradients.take();
   state_.sums_of(work.microbatch.step).added(work.microbatch);
   return answer;
@@ -132,9 +140,9 @@ StageModel::BackwardAnswer StageModel::backward_again(const WorkId& work,
                                                       std::span<const std::int32_t> tokens,
                                                       std::span<const std::int32_t> targets,
                                                       const std::byte* x, const std::byte* dy,
-                                                      std::byte* dx) {
+                                                      std::byte* dx, UnderWay* under_way) {
   MicrobatchGradients unwanted(passes_.gradient_buffers(), tensors_, backend_);
-  return backward({work.microbatch, tokens, targets, x}, dy, dx, unwanted);
+  return backward({work.microbatch, tokens, targets, x}, dy, dx, unwanted, under_way);
 }
 
 void StageModel::logits(std::span<const std::int32_t> tokens, const std::byte* x,

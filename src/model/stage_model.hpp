@@ -42,6 +42,9 @@ struct CollectiveArrays {
 
 class StageModel {
  public:
+  /// Copies of what crosses a cut, to the host.
+  using UnderWay = std::unique_ptr<kernels::HostCopies>;
+
   /// `slots`: microbatches whose activations may be kept between forward and backward; 0 recomputes
   /// always. `ownership`: where each replica owns a range of the stage, this one's.
   StageModel(const Config& config, StageSpec spec, kernels::Backend& backend, std::int64_t slots,
@@ -93,23 +96,27 @@ class StageModel {
   /// (model/boundary.hpp), null in the first and last stage. Returns the loss in nats (last stage),
   /// else 0. It may come any number of times, before or after the backward pass: all keep their
   /// activations in one slot, until the next backward pass of this microbatch or until its step is
-  /// applied.
+  /// applied. Where `under_way` is given, y may be there only when it has been waited for (null: it
+  /// is there).
   double forward(const WorkId& work, std::span<const std::int32_t> tokens,
-                 std::span<const std::int32_t> targets, const std::byte* x, std::byte* y);
+                 std::span<const std::int32_t> targets, const std::byte* x, std::byte* y,
+                 UnderWay* under_way = nullptr);
   struct BackwardAnswer {
     double loss_nats = 0;
     std::vector<kernels::Contribution> contributions;  // in tensor order; none if made again
     bool with_forward = false;                         // no activations were kept
   };
   /// Backward pass (last stage: forward, loss and backward); adds the gradients to the sums of the
-  /// step. Where no activations are kept, the forward pass is done in it.
+  /// step. Where no activations are kept, the forward pass is done in it. `under_way`: as above, of
+  /// dx.
   BackwardAnswer backward(const WorkId& work, std::span<const std::int32_t> tokens,
                           std::span<const std::int32_t> targets, const std::byte* x,
-                          const std::byte* dy, std::byte* dx, const Exponents& exponents);
+                          const std::byte* dy, std::byte* dx, const Exponents& exponents,
+                          UnderWay* under_way = nullptr);
   /// The same for a microbatch whose gradients the sums have already: makes dx alone, bit for bit.
   BackwardAnswer backward_again(const WorkId& work, std::span<const std::int32_t> tokens,
                                 std::span<const std::int32_t> targets, const std::byte* x,
-                                const std::byte* dy, std::byte* dx);
+                                const std::byte* dy, std::byte* dx, UnderWay* under_way = nullptr);
   /// Activations of as many microbatches are kept from now on; what more is kept is dropped, and
   /// computed again.
   void keep_activations(std::int64_t slots);
@@ -216,7 +223,8 @@ class StageModel {
   };
   /// Leaves gradients of tensors with `gradients`. The backend has finished when it returns.
   BackwardAnswer backward(const Microbatch& microbatch, const std::byte* dy, std::byte* dx,
-                          MicrobatchGradients& gradients);
+                          MicrobatchGradients& gradients, UnderWay* under_way);
+  void finish(UnderWay* under_way);
   std::vector<Slice> slices_of(const BlockRange& blocks) const;
   std::shared_ptr<kernels::Memory> room_for_collective() const;
   /// The blocks whose moments are here.

@@ -62,6 +62,9 @@ class Peer {
   bool lost_somebody() const { return !membership_.dead().empty(); }
   /// Whether the whole run has ended, as far as it knows.
   bool saw_the_end() const { return end_ || ended_for_all_ || (leader_ && leader_->over()); }
+  /// What its next pass will read, as far as one can tell: it may be brought to a device
+  /// beforehand.
+  PayloadRef read_next() const { return replica_host_.read_next(); }
   /// "peer 3, step 41" for messages: its id and the step after the last commit that it knows of.
   std::string position() const;
   /// One line for messages about stalls: what this peer does or waits for.

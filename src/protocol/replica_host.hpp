@@ -37,6 +37,8 @@ class ReplicaHost {
   void book_time();
   /// For how long in all something was on its way to or from this peer.
   void set_carried(double total_s) { carried_s_ = total_s; }
+  /// What the pass after the job that runs will read, as far as one can tell; null for nothing.
+  PayloadRef read_next() const { return history_.works.read_next(); }
   /// Serves, and learns, the stages that the view gives to this peer; drops all others.
   void adopt(ViewRef view);
   /// Drops all that it has; with the next view it begins again from this checkpoint.

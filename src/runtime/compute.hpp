@@ -9,6 +9,8 @@ class Compute {
  public:
   virtual ~Compute() = default;
   virtual void start(Job job) = 0;
+  /// The job after the one that runs will read this, as far as one can tell.
+  virtual void will_read(const PayloadRef& /*payload*/) {}
   /// CPU time that jobs have used so far; of the one that runs, too.
   virtual double cpu_s() const { return 0; }
 };

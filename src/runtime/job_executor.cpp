@@ -15,6 +15,7 @@ namespace {
 const std::byte* content(const PayloadRef& payload, std::size_t size_bytes) {
   if (!payload) return nullptr;
   SWARMPI_CHECK(payload->size_bytes() == size_bytes, "a boundary of the deck's size");
+  payload->wait();  // this peer may have made it just now
   return payload->data();
 }
 
@@ -118,17 +119,33 @@ Status JobExecutor::load_tokens(const Job& job) {
   return {};
 }
 
+class JobExecutor::Boundary {
+ public:
+  /// Of no bytes: nothing crosses a cut.
+  Boundary(JobExecutor& executor, std::size_t size_bytes)
+      : copies_(executor.copies_),
+        payload_(size_bytes == 0 ? nullptr : executor.payloads_.take(size_bytes)) {}
+
+  std::byte* data() { return payload_ ? payload_->data() : nullptr; }
+  StageModel::UnderWay* under_way() { return copies_ == nullptr ? nullptr : &under_way_; }
+  PayloadRef hand_on() {
+    if (under_way_ != nullptr) copies_->land(payload_, std::move(under_way_));
+    return payload_;
+  }
+
+ private:
+  PayloadCopies* copies_;
+  std::shared_ptr<Payload> payload_;
+  StageModel::UnderWay under_way_;
+};
+
 JobResult JobExecutor::run(const ForwardJob& job) {
   StageModel& model = stage(job.work.stage);
   ForwardResult result{job.work, nullptr, 0};
   const std::byte* const x = content(job.input, activations_bytes_);
-  std::byte* y = nullptr;
-  if (!model.spec().has_head) {
-    const auto output = payloads_.take(activations_bytes_);
-    y = output->data();
-    result.output = output;
-  }
-  result.loss_nats = model.forward(job.work, inputs_, targets_, x, y);
+  Boundary y(*this, model.spec().has_head ? 0 : activations_bytes_);
+  result.loss_nats = model.forward(job.work, inputs_, targets_, x, y.data(), y.under_way());
+  result.output = y.hand_on();
   return result;
 }
 
@@ -137,19 +154,12 @@ JobResult JobExecutor::run(const BackwardJob& job) {
   BackwardResult result{job.work, nullptr, 0, {}};
   const std::byte* const x = content(job.input, activations_bytes_);
   const std::byte* const dy = content(job.output_gradient, gradients_bytes_);
-  std::byte* dx = nullptr;
-  if (!model.spec().has_embedding) {
-    const auto gradient = payloads_.take(gradients_bytes_);
-    dx = gradient->data();
-    result.input_gradient = gradient;
-  }
-  if (!job.add) {
-    const auto answer = model.backward_again(job.work, inputs_, targets_, x, dy, dx);
-    result.loss_nats = answer.loss_nats;
-    result.with_forward = answer.with_forward;
-    return result;
-  }
-  auto answer = model.backward(job.work, inputs_, targets_, x, dy, dx, *job.exponents);
+  Boundary dx(*this, model.spec().has_embedding ? 0 : gradients_bytes_);
+  auto answer =
+      job.add ? model.backward(job.work, inputs_, targets_, x, dy, dx.data(), *job.exponents,
+                               dx.under_way())
+              : model.backward_again(job.work, inputs_, targets_, x, dy, dx.data(), dx.under_way());
+  result.input_gradient = dx.hand_on();
   result.loss_nats = answer.loss_nats;
   result.contributions = std::move(answer.contributions);
   result.with_forward = answer.with_forward;

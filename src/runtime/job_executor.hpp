@@ -18,6 +18,7 @@
 #include "model/stage_model.hpp"
 #include "protocol/messages/ports.hpp"
 #include "runtime/collectives.hpp"
+#include "runtime/payload_copies.hpp"
 
 namespace swarmpi {
 
@@ -57,6 +58,9 @@ class JobExecutor {
   /// From now on these say what the stages' collectives have left; they must outlive this.
   /// REQUIRES: no job is running.
   void take_from(const CollectiveResults& results) { collective_results_ = &results; }
+  /// From now on results come to the host beside the next job; it must outlive this. REQUIRES: no
+  /// job is running.
+  void copy_beside_jobs(PayloadCopies& copies) { copies_ = &copies; }
   /// What this peer brings to a collective of the stage's replicas; nothing where it does not serve
   /// it. For any thread. REQUIRES: the step's sums are complete, and as for stage().
   std::optional<CollectiveArrays> arrays_for_collective(StageId stage, Step step);
@@ -91,6 +95,8 @@ class JobExecutor {
   JobResult run(const TryJob& job);
   /// Makes the tokens of a job that works on a microbatch.
   Status load_tokens(const Job& job);
+  /// Room for what a pass sends over a cut, whose copies to the host may outlast its job.
+  class Boundary;
   /// Blocks of the reduced gradient, one after another.
   PayloadRef copy_of_gradient(const StageModel& model, const BlockRange& blocks);
   /// Blocks of the newest weights, likewise.
@@ -111,6 +117,7 @@ class JobExecutor {
   std::uint64_t fault_seed_;
   StageFactory factory_;
   const CollectiveResults* collective_results_ = nullptr;
+  PayloadCopies* copies_ = nullptr;    // null: a result is there when its job ends
   std::vector<std::int32_t> inputs_;   // (B*T)
   std::vector<std::int32_t> targets_;  // (B*T)
 };

@@ -74,6 +74,9 @@ void PeerLoop::handle(const Event& event) {
     if (seams_.transport.ended()) return;
     execute(std::move(action));
   }
+  if (const PayloadRef next = jobs_running_ > 0 ? peer_.read_next() : nullptr) {
+    seams_.compute.will_read(next);
+  }
   observers_.handled(now_s, self);
 }
 

@@ -13,8 +13,12 @@ Result<JobFinished> KernelRunner::run(const Job& job) {
   return JobFinished{std::move(result).value(), clock_.now_s() - start_s};
 }
 
-StageCompute::StageCompute(JobRunner& runner, kernels::Backend& backend, Inbox& inbox)
-    : runner_(runner), inbox_(inbox), thread_([&backend] { backend.prepare_thread(); }) {}
+StageCompute::StageCompute(JobRunner& runner, kernels::Backend& backend, Inbox& inbox,
+                           PayloadCopies* copies)
+    : runner_(runner),
+      inbox_(inbox),
+      copies_(copies),
+      thread_([&backend] { backend.prepare_thread(); }) {}
 
 void StageCompute::start(Job job) {
   thread_.run([this, job = std::move(job)]() mutable {
@@ -34,7 +38,7 @@ void StageCompute::start(Job job) {
 bool StageCompute::settle(double patience_s) {
   constexpr std::chrono::milliseconds kPause(5);
   const WallClock clock;
-  while (!thread_.idle()) {
+  while (!thread_.idle() || (copies_ != nullptr && !copies_->idle())) {
     if (clock.now_s() >= patience_s) return false;
     std::this_thread::sleep_for(kPause);
   }

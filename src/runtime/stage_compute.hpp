@@ -6,6 +6,7 @@
 #include "runtime/compute.hpp"
 #include "runtime/inbox.hpp"
 #include "runtime/job_executor.hpp"
+#include "runtime/payload_copies.hpp"
 #include "runtime/task_thread.hpp"
 
 namespace swarmpi {
@@ -31,18 +32,23 @@ class KernelRunner final : public JobRunner {
 
 class StageCompute final : public Compute {
  public:
-  /// REQUIRES: runner, backend and inbox outlive this.
-  StageCompute(JobRunner& runner, kernels::Backend& backend, Inbox& inbox);
+  /// `copies`: null where jobs do all copies themselves. REQUIRES: all outlive this.
+  StageCompute(JobRunner& runner, kernels::Backend& backend, Inbox& inbox,
+               PayloadCopies* copies = nullptr);
 
   void start(Job job) override;
+  void will_read(const PayloadRef& payload) override {
+    if (copies_ != nullptr) copies_->fetch_ahead(payload);
+  }
   double cpu_s() const override { return thread_.cpu_s(); }
-  /// Waits for the job that runs, if any, `patience_s` at most. Whether it has ended; if not, this
-  /// must not be destroyed.
+  /// Waits for the job that runs and for copies, if any, `patience_s` at most. Whether they have
+  /// ended; if not, this must not be destroyed.
   bool settle(double patience_s);
 
  private:
   JobRunner& runner_;
   Inbox& inbox_;
+  PayloadCopies* copies_;
   mutable TaskThread thread_;  // last: its jobs use all of the above
 };
 

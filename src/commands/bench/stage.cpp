@@ -47,11 +47,13 @@ std::shared_ptr<std::byte> random_boundary(const BoundaryFormat& format, std::in
   return boundary;
 }
 
-/// The jobs that the protocol would give to one peer of a stage.
+/// The jobs that the protocol would give to one peer of a stage where others wait for it:
+/// boundaries come and go beside the jobs.
 class StageSteps {
  public:
   StageSteps(const Config& config, StageSpec spec, kernels::Backend& backend)
       : config_(config),
+        backend_(backend),
         shape_(config, spec),
         model_(config, std::move(spec), backend, 1),
         tokens_(tokens_below(shape_.rows, shape_.vocab)),
@@ -91,9 +93,16 @@ class StageSteps {
     Exponents measured = exponents_;
     for (std::int32_t m = 0; m < config_.train.microbatches; ++m) {
       const WorkId work{{step_, Purpose::train, m}, StageId(spec().stage)};
-      if (!spec().has_head) model_.forward(work, tokens_, tokens_, x_.get(), y_.get());
-      const auto answer =
-          model_.backward(work, tokens_, tokens_, x_.get(), dy_.get(), dx_.get(), exponents_);
+      StageModel::UnderWay y;
+      if (!spec().has_head) {
+        backend_.fetch_ahead(dy_, shape_.gradients_format().size_bytes());
+        model_.forward(work, tokens_, tokens_, x_.get(), y_.get(), &y);
+      }
+      if (dx_under_way_ != nullptr) dx_under_way_->wait();
+      backend_.fetch_ahead(x_, shape_.activations_format().size_bytes());
+      const auto answer = model_.backward(work, tokens_, tokens_, x_.get(), dy_.get(), dx_.get(),
+                                          exponents_, &dx_under_way_);
+      if (y != nullptr) y->wait();
       for (std::size_t i = 0; i < answer.contributions.size(); ++i) {
         const auto id = static_cast<std::size_t>(spec().tensors[i].id);
         measured[id] = std::max(measured[id], answer.contributions[i].exponent);
@@ -117,10 +126,12 @@ class StageSteps {
   }
 
   const Config& config_;
+  kernels::Backend& backend_;
   StageShape shape_;
   StageModel model_;
   std::vector<std::int32_t> tokens_;
   std::shared_ptr<std::byte> x_, y_, dy_, dx_;
+  StageModel::UnderWay dx_under_way_;
   Step step_;
   Exponents exponents_, used_;
 };

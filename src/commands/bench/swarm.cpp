@@ -278,7 +278,9 @@ Result<ReductionFigures> measure_reduction(SwarmBench& bench) {
                        std::move(started.value().stages));
   KernelRunner kernels(executor, clock);
   CollectiveResults results;
-  StageCompute compute(kernels, *backend.value(), inbox);
+  PayloadCopies copies(*backend.value(), inbox);
+  executor.copy_beside_jobs(copies);
+  StageCompute compute(kernels, *backend.value(), inbox, &copies);
   const auto collectives = collectives_of(bench, *backend.value(), executor, results, inbox);
   const Status status = run_peer(bench, plan, {clock, transport, compute, collectives.get()}, inbox,
                                  {&figures.records, &figures.by_collective});

@@ -128,14 +128,18 @@ struct PeerParts {
             const PeerEnvironment& environment, Inbox& inbox)
       : executor(run.self, run.config, tokens_of(run.data), payloads, std::move(stages),
                  flip_after(run), factory_of(run, environment)),
+        copies(*run.backend, inbox),
         kernels(executor, clock),
         device(emulated_device(run, kernels)),
-        compute(device ? static_cast<JobRunner&>(*device) : kernels, *run.backend, inbox),
+        compute(device ? static_cast<JobRunner&>(*device) : kernels, *run.backend, inbox, &copies),
         storage(storage_plan(run, environment.hosts), executor, clock, inbox),
-        collectives(collectives_of(run, executor, collective_results, inbox)) {}
+        collectives(collectives_of(run, executor, collective_results, inbox)) {
+    executor.copy_beside_jobs(copies);
+  }
 
   WallClock clock;
   JobExecutor executor;
+  PayloadCopies copies;
   KernelRunner kernels;
   std::unique_ptr<EmulatedDevice> device;
   CollectiveResults collective_results;

@@ -58,6 +58,13 @@ std::optional<std::pair<WorkId, PayloadRef>> MicrobatchTable::take_backward(
   return taken;
 }
 
+PayloadRef MicrobatchTable::read_next() const {
+  if (!backwards_due_.empty()) return backwards_due_.begin()->second;
+  if (forwards_due_.empty()) return nullptr;
+  const Work* const work = find(*forwards_due_.begin());
+  return work == nullptr ? nullptr : work->arrival.input;
+}
+
 std::int64_t MicrobatchTable::passes_due(StageId stage) const {
   const auto found = due_.find(stage);
   return found == due_.end() ? 0 : found->second;

@@ -57,6 +57,9 @@ class MicrobatchTable {
   std::optional<WorkId> take_forward(const std::function<bool(const WorkId&)>& may_run);
   std::optional<std::pair<WorkId, PayloadRef>> take_backward(
       const std::function<bool(const WorkId&)>& may_run);
+  /// What the pass that comes next will read, but for which passes may run yet: the output's
+  /// gradient, or the input of a forward pass. Null for none, or for what is made here.
+  PayloadRef read_next() const;
   std::size_t passes_due() const { return forwards_due_.size() + backwards_due_.size(); }
   /// Of this stage.
   std::int64_t passes_due(StageId stage) const;

@@ -271,6 +271,7 @@ bool MpiTransport::Parts::progress() {
     incoming.drop(endpoint);
     report_peers_lost(endpoint);
   }
+  outgoing.post_late();
   outgoing.ring();
   if (start) look_at_start();
   if (!killed_here.empty()) look_at_killed();

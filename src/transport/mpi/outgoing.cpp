@@ -26,8 +26,7 @@ void Outgoing::send(int endpoint, Address address, Packed message, bool overtake
   if (lane.lost) return;
   auto outbound = std::make_shared<OutboundMessage>();
   outbound->frame = Frame(message, fragment_bytes_, address);
-  outbound->head = outbound->frame.head(message);
-  outbound->payload = std::move(message.payload);
+  outbound->message = std::move(message);
   if (overtakes) return overtake(endpoint, lane, std::move(outbound));
   lane.queue.push_back(std::move(outbound));
   ++pending_;
@@ -37,6 +36,7 @@ void Outgoing::send(int endpoint, Address address, Packed message, bool overtake
 void Outgoing::overtake(int endpoint, Lane& lane, std::shared_ptr<OutboundMessage> outbound) {
   const std::size_t size_bytes = outbound->frame.total_bytes();
   SWARMPI_CHECK(size_bytes == outbound->frame.piece(0).size_bytes, "what overtakes is small");
+  outbound->head = outbound->frame.head(outbound->message);
   requests_.send(RequestKind::beat_send, endpoint, kBeatTag, outbound->head.data(), size_bytes,
                  outbound);
   ++lane.overtaking;
@@ -50,11 +50,17 @@ void Outgoing::overtake(int endpoint, Lane& lane, std::shared_ptr<OutboundMessag
 void Outgoing::post(int endpoint, Lane& lane) {
   while (!lane.queue.empty() && lane.in_flight < fragments_in_flight_) {
     const std::shared_ptr<OutboundMessage>& outbound = lane.queue.front();
+    const PayloadRef& payload = outbound->message.payload;
+    if (payload && !payload->there()) {
+      if (!std::exchange(lane.late, true)) late_.push_back(endpoint);
+      return;
+    }
+    if (outbound->head.empty()) outbound->head = outbound->frame.head(outbound->message);
     const Piece piece = outbound->frame.piece(outbound->posted_bytes);
     const std::size_t ahead_bytes = lane.ahead_bytes + piece.size_bytes;
     if (lane.ahead_bytes > 0 && ahead_bytes > kMostBytesAhead) return;
     lane.ahead_bytes = ahead_bytes;
-    const std::byte* from = piece.of_payload ? outbound->payload->data() : outbound->head.data();
+    const std::byte* from = piece.of_payload ? payload->data() : outbound->head.data();
     requests_.send(RequestKind::send, endpoint, kStreamTag, from + piece.offset, piece.size_bytes,
                    outbound);
     outbound->posted_bytes += piece.size_bytes;
@@ -66,6 +72,14 @@ void Outgoing::post(int endpoint, Lane& lane) {
     counters_.bytes_sent += static_cast<std::int64_t>(outbound->posted_bytes);
     lane.queue.pop_front();
     --pending_;
+  }
+}
+
+void Outgoing::post_late() {
+  for (const int endpoint : std::exchange(late_, {})) {
+    Lane& lane = lanes_[static_cast<std::size_t>(endpoint)];
+    lane.late = false;
+    if (!lane.lost) post(endpoint, lane);
   }
 }
 

@@ -36,6 +36,8 @@ class Outgoing {
   void drop(int endpoint);
   /// Drops all messages of which no fragment has left yet.
   void recall();
+  /// Sends on where the payload of a message has come (Payload::there()), which it waited for.
+  void post_late();
   /// Rings the doorbell of each endpoint to which something was sent since the last call.
   void ring();
   /// Whether nothing is queued or in flight to endpoints that are not lost.
@@ -44,8 +46,8 @@ class Outgoing {
  private:
   struct OutboundMessage {
     Frame frame;
-    std::vector<std::byte> head;
-    PayloadRef payload;
+    Packed message;
+    std::vector<std::byte> head;  // made when it leaves: it may hold the payload
     std::size_t posted_bytes = 0;
   };
   struct Lane {
@@ -54,6 +56,7 @@ class Outgoing {
     int overtaking = 0;
     std::size_t ahead_bytes = 0;  // that the receiver has not taken, as far as it has said
     bool to_ring = false;
+    bool late = false;  // the first message waits for its payload
     bool lost = false;
   };
 
@@ -68,6 +71,7 @@ class Outgoing {
   TransportCounters& counters_;
   std::vector<Lane> lanes_;  // by endpoint
   std::vector<int> to_ring_;
+  std::vector<int> late_;
   std::size_t pending_ = 0;  // messages queued and fragments in flight
 };
 
