@@ -20,4 +20,5 @@ status=0
 ctest --test-dir "$root/build" --output-on-failure -j 2 "$@" || status=$?
 python3 "$root/regression/harness/what_did_not_run.py" "$root/build" ||
   { [[ $status != 0 ]] || status=1; }
+python3 "$root/regression/harness/what_failed.py" "$root/build"
 exit "$status"

@@ -11,6 +11,7 @@ from unittest import mock
 
 from harness import machine_rights, skip_reasons, skip_sources, slurm_cluster
 from harness.what_did_not_run import UNKNOWN, report, skipped
+from harness.what_failed import last_words
 
 ROOT = Path(__file__).resolve().parents[2]
 QUOTING = (Path(__file__).name, "run_tests.py")
@@ -32,6 +33,16 @@ def log_of(**tests):
         f"----------\n{said}\n<end of output>\nTest time = 0.1 sec\n"
         for i, (name, said) in enumerate(tests.items(), 1)
     )
+
+
+class Failed(unittest.TestCase):
+    def test_the_last_lines_of_those_that_failed_are_shown_and_of_no_others(self):
+        said = "\n".join(f"line {number}" for number in range(100))
+        log = log_of(good=said, bad=said, silent="")
+        self.assertEqual(
+            list(last_words(log, {"bad", "silent"}, 2)),
+            [("bad", ["line 98", "line 99"]), ("silent", [])],
+        )
 
 
 class Skipped(unittest.TestCase):
