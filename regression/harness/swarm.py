@@ -18,6 +18,14 @@ MPIRUN = os.environ.get("SWARMPI_MPIRUN") or shutil.which("mpirun")
 # The variables by which an MPI tells a rank its number.
 RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK")
 TIMED_OUT = 124  # the status of `timeout` when it has ended its command
+# For NCCL where ranks share a GPU, which it takes for ranks of as many hosts: they reach each other
+# by the network alone, here that of one machine.
+NCCL_ON_ONE_DEVICE = {
+    "NCCL_P2P_DISABLE": "1",
+    "NCCL_SHM_DISABLE": "1",
+    "NCCL_NET": "Socket",
+    "NCCL_SOCKET_IFNAME": "lo",
+}
 
 
 @functools.cache

@@ -6,10 +6,11 @@ usage: gpu_check.py [--tests FOLDER] [--data FILE] [--only NAME...] [--python PY
 
 The kernels against the reference (kernels_cuda_test) and NCCL between two ranks of this GPU
 (transport_test), both in FOLDER (default: beside $SWARMPI); the quick start's bits, alone and by
-ranks that share the GPU, also with kills and, with CPUs among them, mixed; the speed of one stage
-of the shared model, of as many layers with weights of their own, and of GPT-2 124M; the same in
-PyTorch where PYTHON has it. The program is $SWARMPI, its launcher $SWARMPI_MPIRUN. What each check
-prints goes to LOGS. Exit status 1 if a check has failed.
+ranks that share the GPU, also with kills, with CPUs among them, mixed, and by NCCL; reductions of
+1 GB by NCCL and point to point, and kills in the middle of one; the speed of one stage of the
+shared model, of as many layers with weights of their own, and of GPT-2 124M; the same in PyTorch
+where PYTHON has it. The program is $SWARMPI, its launcher $SWARMPI_MPIRUN. What each check prints
+goes to LOGS. Exit status 1 if a check has failed.
 """
 
 import argparse
@@ -26,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # where harness/ i
 
 from harness import program, record
 from harness.program import BINARY, ROOT
-from harness.swarm import MPIRUN, launch_environment
+from harness.swarm import MPIRUN, NCCL_ON_ONE_DEVICE, launch_environment
 
 MEASURE = Path(__file__).resolve().parent
 DEADLINE_S = 300
@@ -68,14 +69,19 @@ KILLS = [
     "faults.mode=kill",
     'faults.at=[{step=20,peer=1,event="kill"},{step=50,peer=0,event="kill",point="reduce"}]',
 ]
-# Ranks that share a GPU reach each other by the network; each has an NCCL_HOSTID of its own.
-NCCL_ON_ONE_DEVICE = {
-    "NCCL_P2P_DISABLE": "1",
-    "NCCL_SHM_DISABLE": "1",
-    "NCCL_NET": "Socket",
-    "NCCL_SOCKET_IFNAME": "lo",
+BENCH_REDUCE = {"compute.kernels": "cuda", "train.steps": 60}
+# 305 M parameters: gradients of 1.14 GiB.
+GIGABYTE = {
+    "compute.kernels": "cuda",
+    "train.steps": 16,
+    "model.layers": 16,
+    "model.width": 1024,
+    "model.heads": 16,
+    "model.context": 128,
+    "model.vocab": 50304,
+    "train.microbatch_size": 1,
 }
-REDUCE = ["compute.kernels=cuda", "swarm.collectives=nccl", "train.steps=60"]
+BY_NCCL = {"swarm.collectives": "nccl"}
 MIXED = ["swarm.allow_mixed=true", 'peers=[{peers=[1,3],kernels="reference"}]']
 
 
@@ -162,10 +168,6 @@ class Checks:
         return figures, "one process twice, four ranks on one GPU twice, and with kills: equal bits"
 
     def collectives(self):
-        sets = [word for setting in REDUCE for word in ("--set", setting)]
-        said = self.run([BINARY, "check", "inputs/quickstart.toml", *sets], may_fail=True)
-        if "have not been tried" in said:
-            return {}, "decks are refused NCCL (docs/gpus.md): nothing was tried"
         alone, _ = self.train("by_nobody", 1)
         runs = (("by_nccl", []), ("by_nccl_kills", KILLS))
         for name, settings in runs:
@@ -173,19 +175,47 @@ class Checks:
             said = self.run([BINARY, "compare", alone, run])
             if "equal bit for bit" not in said:
                 raise Failure(f"{name} differs from one process alone: {said}")
-        reduce = [BINARY, "bench", "reduce", "--json", *sets]
-        launch = [MPIRUN, "--map-by", "node:oversubscribe", "--bind-to", "none", "-n", 2]
-        said = self.run([*launch, *reduce])
-        found = json.loads(said[said.index("{") :])
-        if found["steps_by_collective"] == 0:
-            raise Failure(f"no step went by NCCL: {said}")
+        quick = self.bench_reduce({**BENCH_REDUCE, **BY_NCCL})
+        by_nccl = self.bench_reduce({**GIGABYTE, **BY_NCCL})
+        direct = self.bench_reduce(GIGABYTE)
         figures = {
             "collective_runs_equal": len(runs),
-            "nccl_seal_to_commit_s_median": found["seal_to_commit_s_median"],
+            "nccl_seal_to_commit_s_median": quick["seal_to_commit_s_median"],
+            "reduce_gradient_bytes": by_nccl["gradient_bytes"],
+            "reduce_by_nccl_s_median": by_nccl["seal_to_commit_s_median"],
+            "reduce_by_nccl_steps": by_nccl["steps_by_collective"],
+            "reduce_point_to_point_s_median": direct["seal_to_commit_s_median"],
         }
         return figures, (
             f"equal bits by NCCL, also with kills; bench reduce by NCCL in "
-            f"{found['steps_by_collective']} steps"
+            f"{quick['steps_by_collective']} steps; {by_nccl['gradient_bytes'] / 2**30:.2f} GiB of "
+            f"gradients: {by_nccl['seal_to_commit_s_median']:.2f} s by NCCL, "
+            f"{direct['seal_to_commit_s_median']:.2f} s point to point"
+        )
+
+    def bench_reduce(self, settings):
+        """What bench reduce finds on two ranks that share the GPU."""
+        command = [BINARY, "bench", "reduce", "--json"]
+        for key, value in settings.items():
+            command += ["--set", f"{key}={value}"]
+        launch = [MPIRUN, "--map-by", "node:oversubscribe", "--bind-to", "none", "-n", 2]
+        said = self.run([*launch, *command])
+        found = json.loads(said[said.index("{") : said.rindex("}") + 1])
+        by_nccl = found["steps_by_collective"] > 0
+        if by_nccl != (settings.items() >= BY_NCCL.items()):
+            raise Failure(f"the reductions went another way than they should: {said}")
+        return found
+
+    def collective_kills(self):
+        written = self.logs / "collective_kills.json"
+        command = [sys.executable, MEASURE / "collective_kills.py", "--record", written]
+        said = self.run([*command, "--runs", self.options.collective_kill_runs])
+        found = json.loads(written.read_text(encoding="utf-8"))["figures"]
+        figures = {f"collective_kills_{name}": value for name, value in found.items()}
+        return figures, (
+            f"{said.strip().splitlines()[-1]}; from SIGKILL to a durable repair "
+            f"{found['repaired_median_ms']:.0f} ms, to the step's commit "
+            f"{found['committed_median_ms']:.0f} ms (medians)"
         )
 
     def mixed(self):
@@ -197,13 +227,21 @@ class Checks:
         return {}, "two ranks on the GPU, two on the CPU, without and with kills: valid, complete"
 
     def kill_runs(self):
-        command = [sys.executable, MEASURE / "kill_swarms.py", "--kernels", "cuda"]
-        said = self.run([*command, "--runs", self.options.kill_runs, "--ranks", 3, 6])
-        found = re.search(r"(\d+) runs, (\d+) ranks killed, (\d+) failed", said)
-        if not found or found[3] != "0":
-            raise Failure(said[-400:])
-        figures = {"kill_runs": int(found[1]), "ranks_killed": int(found[2]), "kills_failed": 0}
-        return figures, found[0]
+        by_nccl = self.options.kill_runs // 2
+        ways = {"": self.options.kill_runs - by_nccl, "by NCCL": by_nccl}
+        figures = {"kill_runs": 0, "ranks_killed": 0, "kills_failed": 0}
+        sentences = []
+        for way, runs in ways.items():
+            command = [sys.executable, MEASURE / "kill_swarms.py", "--kernels", "cuda"]
+            command += ["--collectives"] if way else []
+            said = self.run([*command, "--runs", runs, "--ranks", 3, 6])
+            found = re.search(r"(\d+) runs, (\d+) ranks killed, (\d+) failed", said)
+            if not found or found[3] != "0":
+                raise Failure(said[-400:])
+            for name, count in zip(figures, found.groups()):
+                figures[name] += int(count)
+            sentences.append(f"{way} {found[0]}".strip())
+        return {**figures, "kill_runs_by_nccl": by_nccl}, "; ".join(sentences)
 
     def bench(self, name, what, settings):
         command = [BINARY, "bench", what, "--json"]
@@ -255,8 +293,8 @@ class Checks:
 
 
 CHECKS = [name for name in vars(Checks) if not name.startswith("_")]
-CHECKS = [name for name in CHECKS if name not in ("run", "google_test", "train", "bench")]
-CHECKS.remove("stage_figures")
+HELPERS = ("run", "google_test", "train", "bench_reduce", "bench", "stage_figures")
+CHECKS = [name for name in CHECKS if name not in HELPERS]
 
 
 def main():
@@ -266,7 +304,8 @@ def main():
     parser.add_argument("--only", nargs="+", choices=CHECKS, default=CHECKS, metavar="NAME")
     parser.add_argument("--python", default="python3")
     parser.add_argument("--logs", metavar="FOLDER")
-    parser.add_argument("--kill-runs", type=int, default=8)
+    parser.add_argument("--kill-runs", type=int, default=8, help="half of them by NCCL")
+    parser.add_argument("--collective-kill-runs", type=int, default=4)
     record.add_option(parser)
     options = parser.parse_args()
     figures, lines, failed = {}, [], []

@@ -20,7 +20,6 @@ import os
 import re
 import shutil
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
@@ -30,7 +29,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # where harness/ is
 
-from harness import emulated_hosts, frozen_disks, program, record
+from harness import emulated_hosts, frozen_disks, journal, program, record
 from harness.hanging_calls import DATA, JOURNAL, MANIFEST, PART, HangingCalls
 from harness.markdown import cell, table
 from harness.processes import children, lives, wait_for
@@ -69,8 +68,6 @@ TOLD = {
     "incarnation": "back to a checkpoint",
     "notice": "peer {peer} asked to stop",
 }
-
-FRAME, STEP_ROW = struct.Struct("<4xIQ16x"), 1
 
 stopping = threading.Event()  # the user wants no more
 
@@ -205,13 +202,8 @@ def all_cases():
 
 
 def steps_in(path):
-    """How many rows of steps a file of the journal has: see docs/files.md, "Frames"."""
-    data, at, found = path.read_bytes(), 0, 0
-    while at + FRAME.size <= len(data):
-        kind, length = FRAME.unpack_from(data, at)
-        found += kind == STEP_ROW
-        at += FRAME.size + length
-    return found
+    """How many rows of steps a file of the journal has."""
+    return sum(kind == journal.STEP for kind, _ in journal.records(path))
 
 
 class Trial:

@@ -204,9 +204,9 @@ INSTANTIATE_TEST_SUITE_P(
             "\"adamw\", or swarm.method = \"data_parallel\""},
         BadDeck{"[swarm]\nmethod = \"zero_offload\"\n[train]\nupdates = \"delayed\"",
                 "d.toml:4: train.updates = \"delayed\" needs swarm.method = \"swarm\""},
-        BadDeck{"[swarm]\ncollectives = \"nccl\"\n[compute]\nkernels = \"cuda\"",
-                "d.toml:2: swarm.collectives = \"nccl\": sums by NCCL have not been tried in a "
-                "swarm on GPUs yet: leave swarm.collectives out"},
+        BadDeck{"[swarm]\ncollectives = \"nccl\"",
+                "d.toml:2: swarm.collectives = \"nccl\" needs compute.kernels = \"cuda\", not "
+                "\"native\": take that, or swarm.collectives = \"none\""},
         BadDeck{"[swarm]\nmethod = \"gpipe\"\n[compute]\nrecompute = \"never\"",
                 "d.toml:2: swarm.method = \"gpipe\" computes every forward pass again: "
                 "compute.recompute = \"never\" does not go with it"},

@@ -160,13 +160,7 @@ class RandomConfigs {
       const bool of_one = fault.event != FaultEvent::flip && fault.point == FaultPoint::backward;
       fault.microbatch = of_one ? between(-1, config.train.microbatches - 1) : -1;
     }
-    keep_rules_of_collectives(config);
-  }
-
-  static void keep_rules_of_collectives(Config& config) {
-    if (!kDecksMayHaveNccl || broken_rule_of_collectives(config)) {
-      config.swarm.collectives = Collectives::none;
-    }
+    if (broken_rule_of_collectives(config)) config.swarm.collectives = Collectives::none;
   }
 
   std::mt19937_64 engine_{20240117};

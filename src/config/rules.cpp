@@ -258,17 +258,6 @@ Broken check_hash(const std::string& key, const std::string& hash) {
       key + " must be 16 hexadecimal digits in lower case, or empty, not " + toml_string(hash)};
 }
 
-Broken check_collectives(const Config& config) {
-  const Collectives collectives = config.swarm.collectives;
-  if (collectives == Collectives::none || kDecksMayHaveNccl) {
-    return broken_rule_of_collectives(config);
-  }
-  return BrokenRule{{"swarm.collectives"},
-                    "swarm.collectives = " + toml_string(name_of(collectives)) +
-                        ": sums by NCCL have not been tried in a swarm on GPUs yet: leave "
-                        "swarm.collectives out"};
-}
-
 Broken check_data(const Config& config) {
   const std::int64_t vocab = config.model.vocab;
   if (config.data.format == DataFormat::tokens_u16 && vocab > 65536) {
@@ -474,7 +463,7 @@ std::optional<BrokenRule> broken_rule(const Config& config) {
   if (auto broken = check_shadows(config.swarm)) return broken;
   if (auto broken = check_rebalance(config.swarm)) return broken;
   if (auto broken = check_peer_classes(config)) return broken;
-  if (auto broken = check_collectives(config)) return broken;
+  if (auto broken = broken_rule_of_collectives(config)) return broken;
   if (auto broken = check_heads_on_gpu(config)) return broken;
   if (auto broken = check_data(config)) return broken;
   if (auto broken = check_train(config.train)) return broken;

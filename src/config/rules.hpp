@@ -18,13 +18,9 @@ struct BrokenRule {
   std::string message;  ///< names its keys
 };
 
-/// Whether decks may say swarm.collectives = "nccl": not before a swarm has trained with it on GPUs
-/// (docs/gpus.md, "NCCL").
-inline constexpr bool kDecksMayHaveNccl = true;
-
 /// The first rule that the config breaks.
 std::optional<BrokenRule> broken_rule(const Config& config);
-/// Of the rules of swarm.collectives alone, for decks that may have them.
+/// Of the rules of swarm.collectives alone.
 std::optional<BrokenRule> broken_rule_of_collectives(const Config& config);
 
 /// Whether `ranks` ranks can run the deck: at least one is no spare, each pin has a worker, each

@@ -13,6 +13,7 @@
 #include "emulation/fault_triggers.hpp"
 #include "hardware/device.hpp"
 #include "model/cost.hpp"
+#include "report/collective_notices.hpp"
 #include "report/hang_notices.hpp"
 #include "report/progress.hpp"
 #include "runtime/job_executor.hpp"
@@ -156,13 +157,16 @@ Outcome run_peer(PreparedRun& run, Stages stages, Transport& transport, PayloadP
   Peer peer(run.self, run_plan(run, environment), run.membership, run.start.state);
   const bool relayed = !detect_launcher().name.empty();
   Progress progress(run.config, stdout, run.options.quiet, relayed);
-  HangNotices hangs(run.config.swarm.give_up_after_s, stderr, [&progress] { progress.end_line(); });
+  const auto end_line = [&progress] { progress.end_line(); };
+  HangNotices hangs(run.config.swarm.give_up_after_s, stderr, end_line);
+  CollectiveNotices collective_notices(stderr, end_line);
   FaultTriggers triggers(run.config.faults_at, run.self, environment.inject_fault);
   PeerLoop loop(peer,
                 {parts->clock, transport, parts->compute, parts->storage, parts->collectives.get()},
                 inbox);
   loop.watch(progress);
   loop.watch(hangs);
+  if (!run.options.quiet) loop.watch(collective_notices);
   loop.watch(triggers);
   StepsByCollective by_collective;
   loop.watch(by_collective);

@@ -196,7 +196,8 @@ Keys swarm_keys() {
        .field = swarm<&S::collectives>(),
        .on_resume = kMayChange,
        .help = "which library adds up the sums of a stage's replicas while nothing goes wrong; "
-               "\"none\": all goes point to point; \"nccl\": refused until it was tried on GPUs"},
+               "\"none\": all goes point to point; \"nccl\" needs compute.kernels = \"cuda\" at "
+               "all peers"},
   };
 }
 
