@@ -208,8 +208,14 @@ struct OwnMemory {
 class HostCopies {
  public:
   virtual ~HostCopies() = default;
-  /// Returns when all of them are there. For one thread, any; while the backend is.
-  virtual void wait() = 0;
+  /// Returns when all of them are there; false if they are not after so long. For any one thread,
+  /// while the backend is.
+  [[nodiscard]] virtual bool wait(double at_most_s) = 0;
+  /// However long it takes.
+  void wait() {
+    constexpr double kAtATime = 3600;
+    while (!wait(kAtATime)) continue;
+  }
 };
 
 /// The operations are what is not virtual here: each tells the listener, and calls the function

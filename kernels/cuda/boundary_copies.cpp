@@ -1,7 +1,11 @@
 #include "kernels/cuda/boundary_copies.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
+
+#include "core/clock.hpp"
 
 namespace swarmpi::kernels::cuda {
 namespace {
@@ -24,9 +28,18 @@ class CopiesOut final : public HostCopies {
  public:
   CopiesOut(const Device& device, std::shared_ptr<Event> last)
       : device_(device), last_(std::move(last)) {}
-  void wait() override {
+  // Looks now and then: the runtime cannot wait for a time.
+  bool wait(double at_most_s) override {
+    constexpr std::chrono::microseconds kPause(50);
     device_.select();
-    check(cudaEventSynchronize(last_->get()), "copying a boundary to the host");
+    const WallClock clock;
+    cudaError_t status = cudaErrorNotReady;
+    while ((status = cudaEventQuery(last_->get())) == cudaErrorNotReady) {
+      if (clock.now_s() >= at_most_s) return false;
+      std::this_thread::sleep_for(kPause);
+    }
+    check(status, "copying a boundary to the host");
+    return true;
   }
 
  private:
@@ -50,7 +63,11 @@ BoundaryCopies::BoundaryCopies(Device& device)
   for (auto& room : rooms_in_) room = std::make_unique<Room>(device.index());
 }
 
+// What is under way may write to, or read, memory that goes after this.
 BoundaryCopies::~BoundaryCopies() {
+  cudaSetDevice(device_.index());
+  cudaStreamSynchronize(out_);
+  cudaStreamSynchronize(in_);
   cudaStreamDestroy(out_);
   cudaStreamDestroy(in_);
 }
@@ -92,9 +109,7 @@ std::unique_ptr<HostCopies> BoundaryCopies::under_way() {
 }
 
 BoundaryCopies::Room& BoundaryCopies::next_in() {
-  const auto idle = [](const auto& room) { return room->from_host == nullptr; };
-  const auto found = std::find_if(rooms_in_.begin(), rooms_in_.end(), idle);
-  return found != rooms_in_.end() ? **found : *rooms_in_[turn_in_++ % rooms_in_.size()];
+  return *rooms_in_[turn_in_++ % rooms_in_.size()];
 }
 
 void BoundaryCopies::fill(Room& room, const void* from_host, std::size_t size_bytes) {

@@ -70,7 +70,7 @@ class BoundaryCopies {
   static void make_large_enough(Room& room, std::size_t size_bytes);
   /// Copies into the room once what it had was used.
   void fill(Room& room, const void* from_host, std::size_t size_bytes);
-  /// An idle one; else that which is least likely to be used any more.
+  /// The one that was filled longest ago: what nobody has read by then nobody will.
   Room& next_in();
 
   Device& device_;

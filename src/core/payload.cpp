@@ -66,6 +66,7 @@ std::shared_ptr<Payload> PayloadPool::take(std::size_t size_bytes) {
   std::unique_ptr<Payload> payload = idle_->take(capacity_for(size_bytes));
   if (!payload) payload = std::make_unique<Payload>(size_bytes, allocate_);
   payload->size_bytes_ = size_bytes;
+  payload->there_.store(true, std::memory_order_relaxed);
   return {payload.release(), [idle = idle_](Payload* returned) {
             idle->give_back(returned, returned->capacity_bytes_);
           }};

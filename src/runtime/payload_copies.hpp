@@ -13,8 +13,13 @@ namespace swarmpi {
 
 class PayloadCopies {
  public:
+  /// `patience_s`: if a copy takes longer, the device hangs, and this process ends, saying so.
   /// REQUIRES: both outlive this.
-  PayloadCopies(kernels::Backend& backend, Inbox& inbox);
+  PayloadCopies(kernels::Backend& backend, Inbox& inbox, double patience_s);
+  /// Waits for all copies: memory goes that they write to.
+  ~PayloadCopies() { thread_.drain(); }
+  PayloadCopies(const PayloadCopies&) = delete;
+  PayloadCopies& operator=(const PayloadCopies&) = delete;
 
   /// The content of `payload`, which is handed on now, is there when `copies` are; it is kept until
   /// then, and the protocol thread is woken.
@@ -28,6 +33,7 @@ class PayloadCopies {
  private:
   kernels::Backend& backend_;
   Inbox& inbox_;
+  double patience_s_;
   std::weak_ptr<const Payload> fetched_last_;
   TaskThread thread_;  // last: its tasks use all of the above
 };

@@ -15,13 +15,16 @@
 namespace swarmpi::test {
 namespace {
 
+constexpr double kPatienceS = 60;
 constexpr StageId kFirst(0), kSecond(1);
 
 // Copies that come when the test says so.
 class HeldCopies final : public kernels::HostCopies {
  public:
   explicit HeldCopies(std::shared_future<void> come) : come_(std::move(come)) {}
-  void wait() override { come_.wait(); }
+  bool wait(double at_most_s) override {
+    return come_.wait_for(std::chrono::duration<double>(at_most_s)) == std::future_status::ready;
+  }
 
  private:
   std::shared_future<void> come_;
@@ -30,7 +33,7 @@ class HeldCopies final : public kernels::HostCopies {
 TEST(PayloadCopies, APayloadIsThereWhenItsCopiesAreAndThenTheProtocolThreadIsWoken) {
   const auto backend = ready_backend(tiny_deck());
   Inbox inbox;
-  PayloadCopies copies(*backend, inbox);
+  PayloadCopies copies(*backend, inbox, kPatienceS);
   PayloadPool payloads;
   std::promise<void> come;
   const auto payload = payloads.take(100);
@@ -47,7 +50,7 @@ TEST(PayloadCopies, APayloadIsThereWhenItsCopiesAreAndThenTheProtocolThreadIsWok
 TEST(PayloadCopies, WhatNobodyWantsAnyMoreIsNoOtherPayloadBeforeItHasCome) {
   const auto backend = ready_backend(tiny_deck());
   Inbox inbox;
-  PayloadCopies copies(*backend, inbox);
+  PayloadCopies copies(*backend, inbox, kPatienceS);
   PayloadPool payloads;
   std::promise<void> come;
   auto payload = payloads.take(100);
@@ -58,6 +61,19 @@ TEST(PayloadCopies, WhatNobodyWantsAnyMoreIsNoOtherPayloadBeforeItHasCome) {
   EXPECT_NE(other->data(), place);
   EXPECT_TRUE(other->there());
   come.set_value();
+}
+
+TEST(PayloadCopiesDeathTest, ADeviceThatHangsInACopyIsTheDeathOfThePeerInWords) {
+  const auto hang = [] {
+    const auto backend = ready_backend(tiny_deck());
+    Inbox inbox;
+    PayloadPool payloads;
+    std::promise<void> never;
+    PayloadCopies copies(*backend, inbox, 0.01);
+    copies.land(payloads.take(100), std::make_unique<HeldCopies>(never.get_future().share()));
+  };
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(hang(), "copy of a result from the device has not come to its end");
 }
 
 // Notes what it is to fetch.
@@ -76,7 +92,7 @@ TEST(PayloadCopies, WhatTheNextJobReadsIsFetchedOnceAndKept) {
   FetchingBackend backend(kernels::Precision::fp32);
   Inbox inbox;
   PayloadPool payloads;
-  PayloadCopies copies(backend, inbox);
+  PayloadCopies copies(backend, inbox, kPatienceS);
   auto first = payloads.take(100);
   const auto second = payloads.take(50);
   const std::byte* const place = first->data();
@@ -94,7 +110,8 @@ TEST(PayloadCopies, WhatTheNextJobReadsIsFetchedOnceAndKept) {
 // The passes of a microbatch through two stages of one peer: each job reads what the one before has
 // made, as soon as it is told.
 struct Passes {
-  Passes(const Config& config, kernels::Backend& backend, bool beside) : copies(backend, inbox) {
+  Passes(const Config& config, kernels::Backend& backend, bool beside)
+      : copies(backend, inbox, kPatienceS) {
     std::vector<std::unique_ptr<StageModel>> stages;
     for (const StageSpec& spec : partition_model(config)) {
       stages.push_back(std::make_unique<StageModel>(config, spec, backend, 1));

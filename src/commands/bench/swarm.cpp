@@ -278,12 +278,13 @@ Result<ReductionFigures> measure_reduction(SwarmBench& bench) {
                        std::move(started.value().stages));
   KernelRunner kernels(executor, clock);
   CollectiveResults results;
-  PayloadCopies copies(*backend.value(), inbox);
+  PayloadCopies copies(*backend.value(), inbox, config.compute.job_timeout_s);
   executor.copy_beside_jobs(copies);
   StageCompute compute(kernels, *backend.value(), inbox, &copies);
   const auto collectives = collectives_of(bench, *backend.value(), executor, results, inbox);
   const Status status = run_peer(bench, plan, {clock, transport, compute, collectives.get()}, inbox,
                                  {&figures.records, &figures.by_collective});
+  compute.settle(kLastCallsS);
   if (collectives != nullptr && !collectives->end(kLastCallsS)) {
     std::fprintf(stderr, "swarmpi: rank %d: a call of NCCL has not come back\n",
                  bench.session->rank());

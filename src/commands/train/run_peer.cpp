@@ -129,7 +129,7 @@ struct PeerParts {
             const PeerEnvironment& environment, Inbox& inbox)
       : executor(run.self, run.config, tokens_of(run.data), payloads, std::move(stages),
                  flip_after(run), factory_of(run, environment)),
-        copies(*run.backend, inbox),
+        copies(*run.backend, inbox, run.config.compute.job_timeout_s),
         kernels(executor, clock),
         device(emulated_device(run, kernels)),
         compute(device ? static_cast<JobRunner&>(*device) : kernels, *run.backend, inbox, &copies),

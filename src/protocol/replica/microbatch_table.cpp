@@ -59,9 +59,10 @@ std::optional<std::pair<WorkId, PayloadRef>> MicrobatchTable::take_backward(
 }
 
 PayloadRef MicrobatchTable::read_next() const {
-  if (!backwards_due_.empty()) return backwards_due_.begin()->second;
-  if (forwards_due_.empty()) return nullptr;
-  const Work* const work = find(*forwards_due_.begin());
+  const bool backward = !backwards_due_.empty();
+  if (!backward && forwards_due_.empty()) return nullptr;
+  if (backward && backwards_due_.begin()->second) return backwards_due_.begin()->second;
+  const Work* const work = find(backward ? backwards_due_.begin()->first : *forwards_due_.begin());
   return work == nullptr ? nullptr : work->arrival.input;
 }
 

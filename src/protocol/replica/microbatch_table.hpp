@@ -57,8 +57,8 @@ class MicrobatchTable {
   std::optional<WorkId> take_forward(const std::function<bool(const WorkId&)>& may_run);
   std::optional<std::pair<WorkId, PayloadRef>> take_backward(
       const std::function<bool(const WorkId&)>& may_run);
-  /// What the pass that comes next will read, but for which passes may run yet: the output's
-  /// gradient, or the input of a forward pass. Null for none, or for what is made here.
+  /// What the pass that is due next reads, whether it may run yet or not: the output's gradient;
+  /// else its input (the last stage's backward pass begins with the forward pass). Null for none.
   PayloadRef read_next() const;
   std::size_t passes_due() const { return forwards_due_.size() + backwards_due_.size(); }
   /// Of this stage.

@@ -42,6 +42,27 @@ TEST(MicrobatchTable, APhaseFollowsTheMicrobatchThroughItsPasses) {
   EXPECT_EQ(table.take_backward(kAny)->second->size_bytes(), 8u);
 }
 
+TEST(MicrobatchTable, KnowsWhatTheNextPassWillRead) {
+  MicrobatchTable table(0);
+  EXPECT_EQ(table.read_next(), nullptr);
+  const auto forward = [&](std::int32_t index, const PayloadRef& input) {
+    Work& work = table.enter(work_id(1, index));
+    work.arrival.input = input;
+    table.forward_due(work_id(1, index), work);
+  };
+  const PayloadRef first = bytes(1), second = bytes(2), gradient = bytes(3);
+  forward(1, second);
+  EXPECT_EQ(table.read_next(), second);
+  forward(0, first);
+  EXPECT_EQ(table.read_next(), first);
+  table.backward_due(work_id(1, 1), table.enter(work_id(1, 1)), gradient);
+  EXPECT_EQ(table.read_next(), gradient) << "backward passes go first";
+  // In the last stage a backward pass has no gradient from elsewhere: it reads its input.
+  table.take_backward(kAny);
+  table.backward_due(work_id(1, 1), table.enter(work_id(1, 1)), nullptr);
+  EXPECT_EQ(table.read_next(), second);
+}
+
 TEST(MicrobatchTable, PassesThatAreDueAreCountedByStage) {
   MicrobatchTable table(1000);
   const auto enter = [&](std::int64_t step, std::int32_t index, std::int32_t stage) {

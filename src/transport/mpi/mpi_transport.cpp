@@ -458,6 +458,9 @@ void MpiTransport::wait(int wake_descriptor, double timeout_s) {
   const WallClock clock;
   while (true) {
     if (!parts_->nothing_new) parts_->progress();
+    // A payload that comes after this wakes by the descriptor.
+    parts_->outgoing.post_late();
+    parts_->outgoing.ring();
     const double left_s = timeout_s - clock.now_s();
     if (!parts_->events.empty() || parts_->ended() || left_s <= 0) return;
     parts_->backoff.set_busy(parts_->busy());

@@ -56,7 +56,7 @@ class Outgoing {
     int overtaking = 0;
     std::size_t ahead_bytes = 0;  // that the receiver has not taken, as far as it has said
     bool to_ring = false;
-    bool late = false;  // the first message waits for its payload
+    bool late = false;  // is in late_
     bool lost = false;
   };
 
@@ -71,7 +71,7 @@ class Outgoing {
   TransportCounters& counters_;
   std::vector<Lane> lanes_;  // by endpoint
   std::vector<int> to_ring_;
-  std::vector<int> late_;
+  std::vector<int> late_;    // whose first message has waited for its payload
   std::size_t pending_ = 0;  // messages queued and fragments in flight
 };
 
