@@ -202,6 +202,15 @@ struct OwnMemory {
   std::size_t total_bytes = 0;
   std::size_t share_bytes = 0;  ///< of this process, with others on the same device
   std::size_t free_bytes = 0;   ///< now
+
+  /// What one of so many ranks that share the device may take: its part, or what is free, without
+  /// what contexts and libraries take, of every rank.
+  std::size_t share_among(std::size_t ranks) const {
+    constexpr std::size_t kBeside = std::size_t(1) << 30;
+    const std::size_t part = total_bytes / ranks;
+    const std::size_t there = part < free_bytes ? part : free_bytes;
+    return there > 2 * kBeside ? there - kBeside : there / 2;
+  }
 };
 
 /// Rows and coded bytes that come to the host beside later operations.
@@ -593,5 +602,7 @@ std::string cuda_problem();
 std::string cuda_description();
 /// How many ranks of this host compute on that GPU, as launchers tell. REQUIRES: as there.
 int ranks_on_cuda_device();
+/// How many GPUs this process sees. REQUIRES: as there.
+int cuda_devices();
 
 }  // namespace swarmpi::kernels

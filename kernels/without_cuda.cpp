@@ -19,6 +19,8 @@ std::string cuda_description() { return {}; }
 
 int ranks_on_cuda_device() { return 1; }
 
+int cuda_devices() { return 0; }
+
 }  // namespace swarmpi::kernels
 
 #endif

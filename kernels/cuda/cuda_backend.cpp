@@ -598,10 +598,12 @@ std::string cuda_description() {
          ", cuBLASLt " + std::to_string(cuda::cublas_lt().version());
 }
 
-int ranks_on_cuda_device() {
+int ranks_on_cuda_device() { return cuda::ranks_on_device(cuda_devices()); }
+
+int cuda_devices() {
   int devices = 0;
   cuda::check(cudaGetDeviceCount(&devices), "counting the devices");
-  return cuda::ranks_on_device(devices);
+  return devices;
 }
 
 }  // namespace swarmpi::kernels

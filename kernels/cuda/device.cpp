@@ -104,12 +104,7 @@ Device::Device() {
   index_ = choose_device(devices);
   select();
   check(cudaGetDeviceProperties(&properties_, index_), "asking for the device's properties");
-  // Contexts and libraries take some of the memory, of every rank.
-  constexpr std::size_t kBeside = std::size_t(1) << 30;
-  const OwnMemory now = memory();
-  const std::size_t share = now.total_bytes / static_cast<std::size_t>(ranks_on_device(devices));
-  const std::size_t there = std::min(share, now.free_bytes);
-  share_bytes_ = there > 2 * kBeside ? there - kBeside : there / 2;
+  share_bytes_ = memory().share_among(static_cast<std::size_t>(ranks_on_device(devices)));
   check(cudaStreamCreateWithFlags(&compute_, cudaStreamNonBlocking), "making a stream");
   check(cudaStreamCreateWithFlags(&aside_, cudaStreamNonBlocking), "making a stream");
   word_ = std::make_unique<DeviceMemory>(index_, sizeof(std::uint64_t));

@@ -145,10 +145,9 @@ def steady_steps(heard, kills, steps, events):
     seal_to_commit_s = {event.step: event.cost_s for event in events if event.kind == "commit"}
     found = []
     for time_s, match in heard.all(ADDS_UP):
-        first = int(match[2])
-        ends = [kill.step for kill in kills if kill.at_s > time_s and kill.in_the_middle()]
-        last = min(ends, default=first) - 1
-        for step in range(first + 1, last + 1):
+        later = [kill.step for kill in kills if kill.at_s > time_s]
+        end = later[0] if later else max(steps, default=0) + 1
+        for step in range(int(match[2]) + 1, end or 0):
             if {step - 1, step} <= steps.keys() and step in seal_to_commit_s:
                 took_s = steps[step].time_s - steps[step - 1].time_s
                 found.append((took_s, seal_to_commit_s[step]))

@@ -68,6 +68,8 @@ class Kills(unittest.TestCase):
         commits = [event(0.5 * number, "commit", number, cost_s=0.4) for number in steps]
         found = collective_kills.steady_steps(heard((90.0, BEGIN)), [kill], steps, commits)
         self.assertEqual(found, [(0.5, 0.4)] * 2, "steps 4 and 5")
+        found = collective_kills.steady_steps(heard((110.0, BEGIN)), [kill], steps, commits)
+        self.assertEqual(len(found), 6, "to the end: nobody was killed after that")
 
 
 class Journals(unittest.TestCase):

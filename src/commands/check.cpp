@@ -89,10 +89,16 @@ std::string named(const std::string& noun, const Numbers& numbers) {
          (all ? "" : ",... (" + std::to_string(numbers.size()) + " in all)");
 }
 
+/// All peers of the deck on this machine, and on the GPUs that it has.
+Sharers sharers_of(const Config& config, const kernels::Backend& backend) {
+  return on_one_machine(config.swarm.peers, backend.device() ? kernels::cuda_devices() : 0);
+}
+
 struct LargestPeer {
   std::int64_t peer = 0;
   Numbers stages;
   PeerMemory memory;
+  bool has_device = false;  // boundaries lie in the host's memory, all else does not
   std::int64_t slots = 0;
   std::int64_t boundaries_bytes = 0;
   std::int64_t gradient_bytes = 0;   // reduced, of the stages that have other replicas
@@ -100,8 +106,8 @@ struct LargestPeer {
   std::int64_t most_kept_bytes = 0;  // for repairs
 
   std::int64_t total_bytes() const {
-    return memory.fixed_bytes + slots * memory.activation_slot_bytes + boundaries_bytes +
-           gradient_bytes + owned_bytes;
+    return memory.fixed_bytes + slots * memory.activation_slot_bytes +
+           (has_device ? 0 : boundaries_bytes) + gradient_bytes + owned_bytes;
   }
 };
 
@@ -133,6 +139,8 @@ LargestPeer largest_peer(const Config& config, const std::vector<StageSpec>& sta
                          kernels::Backend& backend, const View& view, const RunPlan& plan,
                          std::int64_t workers) {
   LargestPeer largest;
+  const Sharers sharers = sharers_of(config, backend);
+  const std::optional<HostMemory> host = host_memory(config, stages, backend, workers, sharers);
   for (const auto& [served, peers] : group_by_stages(view)) {
     if (served.empty()) continue;
     std::vector<StageSpec> own;
@@ -149,9 +157,12 @@ LargestPeer largest_peer(const Config& config, const std::vector<StageSpec>& sta
     one.peer = *peers.begin();
     one.stages = served;
     one.memory = peer_memory(config, own, backend);
-    one.slots = activation_slots(config, own, backend, workers, config.swarm.peers);
+    one.has_device = host.has_value();
+    one.slots = activation_slots(config, own, backend, workers, sharers);
     const PeerId first(static_cast<std::int32_t>(*peers.begin()));
-    one.most_kept_bytes = kept_bytes(plan.needs, view, first, kept_for_repairs_bytes(config));
+    one.most_kept_bytes = host
+                              ? host->kept_bytes
+                              : kept_bytes(plan.needs, view, first, kept_for_repairs_bytes(config));
     one.boundaries_bytes = boundaries_bytes(config, view, served, workers, one.most_kept_bytes);
     if (one.total_bytes() > largest.total_bytes()) largest = one;
   }
@@ -163,6 +174,7 @@ void describe_memory(const Config& config, const LargestPeer& largest,
   lines.push_back("largest peer       peer " + std::to_string(largest.peer) + " with " +
                   named("stage", largest.stages) + ": " + bytes(largest.total_bytes()) + ", " +
                   bytes(largest.memory.kernels_bytes) + " of it scratch of the kernels, " +
+                  (largest.has_device ? "on the GPU; on the host " : "") +
                   bytes(largest.boundaries_bytes) +
                   " boundaries between stages; the process itself adds about 35 MiB, "
                   "44 under mpirun");
@@ -248,22 +260,32 @@ std::string learning_line(const MemoryNeeds& needs) {
   return line;
 }
 
+/// What the memory of a peer follows from.
+std::string source_of_budget(const Config& config, const kernels::Backend& backend) {
+  if (config.compute.memory_gb > 0) return "compute.memory_gb";
+  const std::string peers = counted(config.swarm.peers, "peer");
+  if (!backend.own_memory()) {
+    return "its share of nine tenths of this machine's, with " + peers + " on it";
+  }
+  const Sharers sharers = sharers_of(config, backend);
+  return "its share of nine tenths of a GPU's, with " + counted(sharers.on_device, "peer") +
+         " on it: " + peers + " on this machine, which has " +
+         counted(kernels::cuda_devices(), "GPU");
+}
+
 /// What a peer may take and can hold, and how many deaths leave room for all stages.
 void describe_room(const Config& config, const kernels::Backend& backend, const RunPlan& plan,
                    std::int64_t workers, std::vector<std::string>& lines) {
-  const std::optional<std::int64_t> budget = budget_bytes(config, backend, config.swarm.peers);
+  const std::optional<std::int64_t> budget =
+      budget_bytes(config, backend, sharers_of(config, backend));
   if (!budget) {
     lines.push_back(
         "memory of a peer   not bounded: compute.memory_gb is 0, and what this machine "
         "has cannot be read");
     return;
   }
-  lines.push_back("memory of a peer   " + bytes(*budget) +
-                  (config.compute.memory_gb > 0 ? " (compute.memory_gb)"
-                   : backend.own_memory()
-                       ? " (nine tenths of what the device of its kernels has)"
-                       : fmt::format(" (its share of nine tenths of this machine's, with {} on it)",
-                                     counted(config.swarm.peers, "peer"))));
+  lines.push_back("memory of a peer   " + bytes(*budget) + " (" +
+                  source_of_budget(config, backend) + ")");
   std::vector<std::int64_t> sizes;
   Numbers too_large;
   for (std::size_t s = 0; s < plan.needs.stages.size(); ++s) {
@@ -300,7 +322,7 @@ void describe_peers(const Config& config, const std::vector<StageSpec>& stages,
   }
   const std::int64_t workers = ranks - config.swarm.spares;
   const RunPlan plan = plan_of(config, stages, backend, workers);
-  const auto budget = budget_bytes(config, backend, ranks);
+  const auto budget = budget_bytes(config, backend, sharers_of(config, backend));
   const InitialMembership membership = membership_of(ranks, config.swarm.spares, budget);
   describe_room(config, backend, plan, workers, lines);
   const std::optional<View> dealt = first_deal(plan, membership);

@@ -108,8 +108,30 @@ PeerMemory peer_memory(const Config& config, const std::vector<StageSpec>& stage
   return sum;
 }
 
+Sharers on_one_machine(std::int64_t peers, std::int64_t devices) {
+  return {peers, devices > 0 ? (peers + devices - 1) / devices : 0};
+}
+
+namespace {
+
+// A tenth is for the processes themselves.
+std::optional<std::int64_t> share_of_host_bytes(const Sharers& sharers) {
+  const std::int64_t usable_bytes = usable_memory_bytes();
+  if (usable_bytes <= 0) return std::nullopt;
+  return usable_bytes / 10 * 9 / sharers.on_host;
+}
+
+// A tenth is for the device's own libraries.
+std::int64_t share_of_device_bytes(const kernels::OwnMemory& device, const Sharers& sharers) {
+  const auto on_device = static_cast<std::size_t>(sharers.on_device);
+  const std::size_t share = on_device > 0 ? device.share_among(on_device) : device.share_bytes;
+  return static_cast<std::int64_t>(share) / 10 * 9;
+}
+
+}  // namespace
+
 std::optional<std::int64_t> budget_bytes(const Config& config, const kernels::Backend& backend,
-                                         std::int64_t peers_on_host) {
+                                         const Sharers& sharers) {
   const std::optional<kernels::OwnMemory> device = backend.own_memory();
   if (config.compute.memory_gb > 0) {
     const auto given_bytes = static_cast<std::int64_t>(config.compute.memory_gb * 1e9);
@@ -117,11 +139,8 @@ std::optional<std::int64_t> budget_bytes(const Config& config, const kernels::Ba
         device ? static_cast<std::int64_t>(device->total_bytes) : usable_memory_bytes();
     return there_bytes > 0 ? std::min(given_bytes, there_bytes) : given_bytes;
   }
-  // A tenth for the processes themselves, or for the device's own libraries.
-  if (device) return static_cast<std::int64_t>(device->share_bytes) / 10 * 9;
-  const std::int64_t usable_bytes = usable_memory_bytes();
-  if (usable_bytes <= 0) return std::nullopt;
-  return usable_bytes / 10 * 9 / peers_on_host;
+  if (device) return share_of_device_bytes(*device, sharers);
+  return share_of_host_bytes(sharers);
 }
 
 namespace {
@@ -148,27 +167,50 @@ std::int64_t weights_on_their_way(std::int64_t elements, std::int64_t owners) {
   return static_cast<std::int64_t>(sizeof(float)) * std::min(elements, chunks);
 }
 
+// Inputs that wait for their backward pass.
+std::int64_t waiting_bytes(const Config& config, const StageSpec& spec, std::int64_t workers) {
+  if (spec.has_embedding) return 0;
+  return most_open_at_a_peer(config, workers) * boundary_bytes(config).activations;
+}
+
+// Chunks of a reduction, and boundaries.
+std::int64_t bytes_on_their_way(const Config& config, const std::vector<StageSpec>& specs,
+                                std::int64_t workers) {
+  if (!may_have_fellows(config, workers)) return 0;
+  std::int64_t most = 0;
+  for (const StageSpec& spec : specs) most = std::max(most, StageTensors(spec).elements());
+  return kReductionBytes * std::min(most, kChunksOnTheirWay * kChunkElements) +
+         2 * boundary_bytes(config).both();
+}
+
+// Pieces of a state that a learner waits for, and gradients for these.
+std::int64_t learned_bytes(const Config& config, const StageSpec& spec) {
+  const std::int64_t values = config.train.delay() + 2;  // of an element: weights and moments
+  const auto value_bytes = static_cast<std::int64_t>(sizeof(float));
+  return kKeptGradientBytes +
+         values * value_bytes *
+             std::min(StageTensors(spec).elements(), kMostPieces * kPieceElements);
+}
+
 StageNeeds stage_needs_of(const Config& config, const StageSpec& spec, kernels::Backend& backend,
                           std::int64_t workers) {
   const StageMemory memory = stage_memory(config, spec, backend);
-  const std::int64_t open = most_open_at_a_peer(config, workers);
+  const std::int64_t elements = StageTensors(spec).elements();
+  const bool holds_messages = !backend.own_memory();
   StageNeeds needs;
   needs.serving_bytes = memory.fixed_bytes();
   needs.owned_bytes = memory.owned_bytes;
   if (config.swarm.has_owners()) {
     if (workers == 1 && !may_have_fellows(config, workers)) needs.owned_bytes = memory.owned(1);
-    needs.serving_bytes += weights_on_their_way(StageTensors(spec).elements(), workers);
+    if (holds_messages) needs.serving_bytes += weights_on_their_way(elements, workers);
   }
   if (may_have_fellows(config, workers)) needs.serving_bytes += memory.gradient_bytes;
-  if (!spec.has_embedding) needs.serving_bytes += open * boundary_bytes(config).activations;
+  if (holds_messages) needs.serving_bytes += waiting_bytes(config, spec, workers);
   if (config.compute.recompute == Recompute::never) {
-    needs.serving_bytes += open * memory.activation_slot_bytes;
+    needs.serving_bytes += most_open_at_a_peer(config, workers) * memory.activation_slot_bytes;
   }
-  const std::int64_t elements = StageTensors(spec).elements();
-  const std::int64_t values = config.train.delay() + 2;  // of an element: weights and moments
-  const auto value_bytes = static_cast<std::int64_t>(sizeof(float));
-  needs.learning_bytes = needs.serving_bytes + kKeptGradientBytes + elements * value_bytes +
-                         std::min(elements, kMostPieces * kPieceElements) * values * value_bytes;
+  needs.learning_bytes = needs.serving_bytes + elements * static_cast<std::int64_t>(sizeof(float));
+  if (holds_messages) needs.learning_bytes += learned_bytes(config, spec);
   return needs;
 }
 
@@ -179,12 +221,7 @@ MemoryNeeds memory_needs(const Config& config, const std::vector<StageSpec>& spe
   MemoryNeeds needs;
   if (specs.empty()) return needs;
   needs.peer_bytes = peer_memory(config, specs, backend).kernels_bytes;
-  if (may_have_fellows(config, workers)) {
-    std::int64_t most = 0;
-    for (const StageSpec& spec : specs) most = std::max(most, StageTensors(spec).elements());
-    needs.peer_bytes += kReductionBytes * std::min(most, kChunksOnTheirWay * kChunkElements) +
-                        2 * boundary_bytes(config).both();
-  }
+  if (!backend.own_memory()) needs.peer_bytes += bytes_on_their_way(config, specs, workers);
   for (const StageSpec& spec : specs) {
     needs.stages.push_back(stage_needs_of(config, spec, backend, workers));
   }
@@ -201,21 +238,47 @@ std::int64_t kept_for_repairs_bytes(const Config& config) {
   return boundary_bytes(config).both() * open * (config.swarm.stages - 1);
 }
 
+std::optional<HostMemory> host_memory(const Config& config, const std::vector<StageSpec>& specs,
+                                      const kernels::Backend& backend, std::int64_t workers,
+                                      const Sharers& sharers) {
+  if (!backend.own_memory()) return std::nullopt;
+  HostMemory host;
+  host.share_bytes = share_of_host_bytes(sharers);
+  host.messages_bytes = bytes_on_their_way(config, specs, workers);
+  std::int64_t learned = 0;
+  for (const StageSpec& spec : specs) {
+    host.messages_bytes += waiting_bytes(config, spec, workers);
+    if (config.swarm.has_owners()) {
+      host.messages_bytes += weights_on_their_way(StageTensors(spec).elements(), workers);
+    }
+    learned = std::max(learned, learned_bytes(config, spec));
+  }
+  if (may_have_fellows(config, workers)) host.messages_bytes += learned;
+  host.kept_bytes = kept_for_repairs_bytes(config);
+  if (host.share_bytes) {
+    host.kept_bytes =
+        std::min(host.kept_bytes, kept_share(*host.share_bytes - host.messages_bytes));
+  }
+  return host;
+}
+
 std::int64_t activation_slots(const Config& config, const std::vector<StageSpec>& stages,
                               kernels::Backend& backend, std::int64_t workers,
-                              std::int64_t peers_on_host) {
+                              const Sharers& sharers) {
   const bool always = config.compute.recompute == Recompute::always;
   if (always || config.swarm.method == Method::gpipe) return 0;
   const std::int64_t in_flight = most_open_at_a_peer(config, workers);
   const PeerMemory memory = peer_memory(config, stages, backend);
   if (config.compute.recompute == Recompute::never || memory.activation_slot_bytes == 0)
     return in_flight;
-  const std::optional<std::int64_t> budget = budget_bytes(config, backend, peers_on_host);
+  const std::optional<std::int64_t> budget = budget_bytes(config, backend, sharers);
   if (!budget) return in_flight;
   const MemoryNeeds needs = memory_needs(config, stages, backend, workers);
   std::int64_t left_bytes = *budget - needs.peer_bytes;
   for (const StageNeeds& stage : needs.stages) left_bytes -= stage.serving_bytes_of(workers);
-  left_bytes -= std::min(kept_for_repairs_bytes(config), kept_share(left_bytes));
+  if (!backend.own_memory()) {
+    left_bytes -= std::min(kept_for_repairs_bytes(config), kept_share(left_bytes));
+  }
   return std::clamp<std::int64_t>(left_bytes / memory.activation_slot_bytes, 0, in_flight);
 }
 

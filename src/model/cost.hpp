@@ -66,16 +66,25 @@ struct PeerMemory {
 PeerMemory peer_memory(const Config& config, const std::vector<StageSpec>& stages,
                        kernels::Backend& backend);
 
-/// What a peer may take: `compute.memory_gb`, if there is as much; 0: nine tenths of the backend's
-/// memory, where that is not the host's, or its share of nine tenths of the memory that the
-/// processes on its host may use. None where that cannot be read.
-std::optional<std::int64_t> budget_bytes(const Config& config, const kernels::Backend& backend,
-                                         std::int64_t peers_on_host);
+/// How many peers share what one of them computes with.
+struct Sharers {
+  std::int64_t on_host = 1;
+  /// Its device, where that has memory of its own; 0: as many as the launcher says.
+  std::int64_t on_device = 0;
+};
+/// So many peers on one machine that has so many devices.
+Sharers on_one_machine(std::int64_t peers, std::int64_t devices);
 
-/// What peers need at least, with everything recomputed that may be: state, sums, the reduced
-/// gradient, scratch, and the inputs that wait for their backward pass; each peer the kernels'
-/// scratch and what is on its way. `specs`: of all stages; `workers`: the peers that serve them at
-/// the start.
+/// What a peer may take, for what its stages hold: `compute.memory_gb`, if there is as much; 0:
+/// nine tenths of its share of the backend's memory, where that is not the host's, or else of the
+/// memory that the processes on its host may use. None where that cannot be read.
+std::optional<std::int64_t> budget_bytes(const Config& config, const kernels::Backend& backend,
+                                         const Sharers& sharers);
+
+/// What peers need of that at least, with everything recomputed that may be: state, sums, the
+/// reduced gradient, scratch; each peer the kernels' scratch. Where it is the host's memory also
+/// what messages bring: the inputs that wait for their backward pass, and what is on its way.
+/// `specs`: of all stages; `workers`: the peers that serve them at the start.
 MemoryNeeds memory_needs(const Config& config, const std::vector<StageSpec>& specs,
                          kernels::Backend& backend, std::int64_t workers);
 
@@ -83,11 +92,23 @@ MemoryNeeds memory_needs(const Config& config, const std::vector<StageSpec>& spe
 /// "lineage"): swarm.cache_memory_gb; by default all that can be open at a time. 0 without lineage.
 std::int64_t kept_for_repairs_bytes(const Config& config);
 
+/// What lies in the host's memory of a peer whose backend has its own.
+struct HostMemory {
+  std::int64_t messages_bytes = 0;  ///< at most, if it came to serve all stages
+  std::int64_t kept_bytes = 0;      ///< for repairs at most: half of what these leave of its share
+  std::optional<std::int64_t> share_bytes;  ///< of nine tenths of the host's; none: cannot be read
+};
+/// None where the backend computes in the host's memory: there a peer's budget bounds all.
+std::optional<HostMemory> host_memory(const Config& config, const std::vector<StageSpec>& specs,
+                                      const kernels::Backend& backend, std::int64_t workers,
+                                      const Sharers& sharers);
+
 /// Microbatches whose activations one of `workers` peers that serves `stages` keeps, by
-/// `compute.recompute` and by what the stages, and what is kept for repairs, leave of its
-/// budget_bytes(). never: as many as can be open at a peer; always, and with method "gpipe": none.
+/// `compute.recompute` and by what the stages, and what is kept for repairs beside them, leave of
+/// its budget_bytes(). never: as many as can be open at a peer; always, and with method "gpipe":
+/// none.
 std::int64_t activation_slots(const Config& config, const std::vector<StageSpec>& stages,
                               kernels::Backend& backend, std::int64_t workers,
-                              std::int64_t peers_on_host = 1);
+                              const Sharers& sharers = {});
 
 }  // namespace swarmpi

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/machine.hpp"
+#include "kernels/reference/reference_backend.hpp"
 #include "model/boundary.hpp"
 #include "model/make_backend.hpp"
 #include "model/stage_model.hpp"
@@ -200,7 +201,7 @@ TEST(Cost, SlotsFollowRecomputeAndMemory) {
 
   config.compute.recompute = Recompute::as_needed;
   EXPECT_EQ(activation_slots(config, stages, *backend, 3), 9);
-  EXPECT_EQ(activation_slots(config, stages, *backend, 3, 1'000'000'000), 0) << "a crowded host";
+  EXPECT_EQ(activation_slots(config, stages, *backend, 3, {1'000'000'000}), 0) << "a crowded host";
   EXPECT_EQ(stage_memory(config, stages[1], *backend).activation_slot_bytes, 0);
   const std::int64_t slot = peer_memory(config, stages, *backend).activation_slot_bytes;
   const MemoryNeeds needs = memory_needs(config, stages, *backend, 3);
@@ -224,12 +225,76 @@ TEST(Cost, APeerStatesWhatItMayTake) {
   Config config = deck();
   const auto backend = make_backend(config).value();
   const std::int64_t usable = usable_memory_bytes();
-  EXPECT_EQ(budget_bytes(config, *backend, 4), usable / 10 * 9 / 4);
+  EXPECT_EQ(budget_bytes(config, *backend, {4}), usable / 10 * 9 / 4);
   config.compute.memory_gb = 0.5;
-  EXPECT_EQ(budget_bytes(config, *backend, 4), std::min<std::int64_t>(500'000'000, usable));
+  EXPECT_EQ(budget_bytes(config, *backend, {4}), std::min<std::int64_t>(500'000'000, usable));
   config.compute.memory_gb = 1e6;
-  EXPECT_EQ(budget_bytes(config, *backend, 4),
+  EXPECT_EQ(budget_bytes(config, *backend, {4}),
             std::min<std::int64_t>(1'000'000'000'000'000, usable));
+}
+
+// The reference kernels as if on a device of 80 GB, which two ranks share.
+class OnDevice final : public kernels::reference::ReferenceBackend {
+ public:
+  OnDevice() : ReferenceBackend(kernels::Precision::fp32) {}
+  std::optional<kernels::OwnMemory> own_memory() const override { return kMemory; }
+
+  static constexpr kernels::OwnMemory kMemory{80'000'000'000, 39'000'000'000, 79'000'000'000};
+};
+
+TEST(Cost, APeerOnADeviceTakesItsShareOfThat) {
+  Config config = deck();
+  const OnDevice backend;
+  EXPECT_EQ(budget_bytes(config, backend, {8}), 39'000'000'000 / 10 * 9) << "by the launcher";
+  const std::int64_t of_four = (20'000'000'000 - (std::int64_t{1} << 30)) / 10 * 9;
+  EXPECT_EQ(budget_bytes(config, backend, on_one_machine(8, 2)), of_four);
+  EXPECT_EQ(budget_bytes(config, backend, on_one_machine(7, 2)), of_four) << "the fuller one";
+  EXPECT_GT(budget_bytes(config, backend, on_one_machine(2, 2)), 3 * of_four);
+  config.compute.memory_gb = 50;
+  EXPECT_EQ(budget_bytes(config, backend, on_one_machine(8, 2)), 50'000'000'000);
+}
+
+TEST(Cost, WhatMessagesBringLiesOnTheHostWhereADeviceComputes) {
+  Config config = deck();
+  config.swarm.stages = 2;
+  config.compute.recompute = Recompute::always;
+  const auto stages = partition_model(config.model, 2);
+  OnDevice device;
+  const auto host = make_backend(config).value();
+  const MemoryNeeds on_device = memory_needs(config, stages, device, 3);
+  const MemoryNeeds on_host = memory_needs(config, stages, *host, 3);
+  for (const StageSpec& spec : stages) {
+    const StageMemory memory = stage_memory(config, spec, device);
+    EXPECT_EQ(on_device.of(StageId(spec.stage)).serving_bytes,
+              memory.fixed_bytes() + memory.gradient_bytes);
+  }
+  EXPECT_LT(on_device.of(StageId(0)).learning_bytes, on_host.of(StageId(0)).learning_bytes);
+  EXPECT_EQ(on_device.peer_bytes, peer_memory(config, stages, device).kernels_bytes);
+
+  EXPECT_FALSE(host_memory(config, stages, *host, 3, {1})) << "its budget bounds all";
+  const auto there = host_memory(config, stages, device, 3, {1});
+  ASSERT_TRUE(there);
+  const std::int64_t inputs = 4 * boundary_bytes(config).activations;
+  EXPECT_GE(there->messages_bytes, inputs + on_host.peer_bytes - on_device.peer_bytes);
+  EXPECT_EQ(there->kept_bytes, kept_for_repairs_bytes(config));
+  EXPECT_EQ(there->share_bytes, usable_memory_bytes() / 10 * 9);
+}
+
+TEST(Cost, WhatIsKeptForRepairsIsBoundedByTheHostAndNotByTheDevice) {
+  Config config = deck();
+  config.swarm.stages = 2;
+  const auto stages = partition_model(config.model, 2);
+  OnDevice device;
+  const std::int64_t slot = peer_memory(config, stages, device).activation_slot_bytes;
+  const std::int64_t least =
+      least_bytes(memory_needs(config, stages, device, 3), {StageId(0), StageId(1)}, {});
+  config.swarm.cache_memory_gb = 1e5;
+  config.compute.memory_gb = static_cast<double>(least + 5 * slot / 2) / 1e9;
+  EXPECT_EQ(activation_slots(config, stages, device, 3), 2) << "all that is left is for these";
+  const auto host = host_memory(config, stages, device, 3, {1});
+  ASSERT_TRUE(host && host->share_bytes);
+  EXPECT_EQ(host->kept_bytes, (*host->share_bytes - host->messages_bytes) / 2);
+  EXPECT_EQ(host_memory(config, stages, device, 3, {1'000'000})->kept_bytes, 0) << "a crowded host";
 }
 
 // What a stage holds at rest, and what it waits for; less where boundaries are coded.

@@ -48,7 +48,9 @@ void ReplicaHost::adopt(ViewRef view) {
   std::set<StageId> all = serves;
   all.insert(learns.begin(), learns.end());
   drop_all_but(all);
-  history_.works.set_memory(kept_bytes(plan_.needs, *view_, self_, plan_.kept_bytes));
+  history_.works.set_memory(plan_.kept_apart
+                                ? plan_.kept_bytes
+                                : kept_bytes(plan_.needs, *view_, self_, plan_.kept_bytes));
   for (const StageId stage : serves) serve(stage);
   for (const StageId stage : learns) learn(stage);
   make_collectives();

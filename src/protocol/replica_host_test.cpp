@@ -14,7 +14,8 @@ using testing::tiny_plan;
 // Peer 2, which serves stage 1. Peers 1 and 5 serve stage 0, peers 3 and 4 stage 2; peer 0 leads.
 class MiddlePeer {
  public:
-  MiddlePeer() : peer_(PeerId(2), plan(), kMembership, {}) {
+  explicit MiddlePeer(const RunPlan& plan = MiddlePeer::plan())
+      : peer_(PeerId(2), plan, kMembership, {}) {
     view_.add(PeerId(0));
     for (const std::int32_t id : {1, 5}) view_.serve(PeerId(id), StageId(0));
     view_.serve(PeerId(2), StageId(1));
@@ -60,6 +61,10 @@ class MiddlePeer {
     view_.learn(PeerId(2), StageId(0));
     return next_view();
   }
+  Actions may_take(std::int64_t budget_bytes) {
+    view_.set_budget(PeerId(2), budget_bytes);
+    return next_view();
+  }
   // All go back, and it is to load its stage.
   Actions goes_back(std::int64_t incarnation) {
     auto restart = std::make_shared<RestartPoint>();
@@ -86,6 +91,12 @@ class MiddlePeer {
     path->last = StageId(2);
     return path;
   }
+  static RunPlan plan() {
+    RunPlan plan = tiny_plan(3, 1);
+    plan.recovers = true;
+    plan.swarm.rebalance = Rebalance::paper;
+    return plan;
+  }
   double now_s = 1;
 
  private:
@@ -93,12 +104,6 @@ class MiddlePeer {
   inline static const InitialMembership kMembership{
       {PeerId(0), PeerId(1), PeerId(2), PeerId(3), PeerId(4), PeerId(5)}, {}, Term(1)};
 
-  static RunPlan plan() {
-    RunPlan plan = tiny_plan(3, 1);
-    plan.recovers = true;
-    plan.swarm.rebalance = Rebalance::paper;
-    return plan;
-  }
   static WorkId numbered(std::int32_t index) {
     return {{Step(0), Purpose::train, index}, StageId(1)};
   }
@@ -162,6 +167,29 @@ TEST(ReplicaHost, PassesAMicrobatchOnAndItsGradientBack) {
   EXPECT_EQ(receivers<ForwardMessage>(middle.forward_done()).size(), 1u);
   EXPECT_TRUE(starts<BackwardJob>(middle.gradient(3)));
   EXPECT_EQ(receivers<BackwardMessage>(middle.backward_done()), std::vector{PeerId(1)});
+}
+
+// Its stage takes all that the peer may take.
+TEST(ReplicaHost, WhatIsKeptApartNeedsNoRoomBesideItsStage) {
+  for (const bool apart : {false, true}) {
+    RunPlan plan = MiddlePeer::plan();
+    plan.needs.stages.assign(3, {100, 100});
+    plan.kept_bytes = 50;
+    plan.kept_apart = apart;
+    MiddlePeer middle(plan);
+    middle.may_take(100);
+    middle.forward(1);
+    middle.forward_done();
+    std::vector<bool> kept;
+    for (const Action& action : middle.dies(4)) {
+      const auto* send = std::get_if<Send>(&action);
+      const auto* table =
+          send == nullptr ? nullptr : std::get_if<TableMessage>(&send->message.body);
+      if (table == nullptr) continue;
+      for (const WorkRow& work : table->works) kept.push_back(work.keeps_output);
+    }
+    EXPECT_EQ(kept, std::vector{apart});
+  }
 }
 
 // While its one forward pass runs, a second and a third microbatch wait.

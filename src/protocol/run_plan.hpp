@@ -65,6 +65,8 @@ struct RunPlan {
   bool recovers = false;           ///< from deaths; else a death ends the run, which can be resumed
   /// Of what it has sent, that a peer keeps for repairs at most; less where it has no room.
   std::int64_t kept_bytes = 0;
+  /// That lies in other memory than what its budget is of: there is room for it.
+  bool kept_apart = false;
   TortureOnly torture_only;
 
   std::int64_t stages() const { return static_cast<std::int64_t>(stage_tensors.size()); }

@@ -63,7 +63,7 @@ Result<StartedStages> make_stages(const Config& config, const std::vector<StageS
                                   kernels::Backend& backend,
                                   const std::optional<Checkpoint>& checkpoint, std::int64_t workers,
                                   std::int64_t peers_on_host, const Ownership& ownership) {
-  const std::int64_t slots = activation_slots(config, served, backend, workers, peers_on_host);
+  const std::int64_t slots = activation_slots(config, served, backend, workers, {peers_on_host});
   StartedStages started;
   for (const StageSpec& spec : served) {
     StageModel& stage = *started.stages.emplace_back(
@@ -91,7 +91,7 @@ StageFactory stage_factory(const Config& config, const std::vector<StageSpec>& s
                                                 owned_by(config, ownership));
           },
           [&config, &backend, spec_of, workers, peers_on_host](StageId stage) {
-            return activation_slots(config, {spec_of(stage)}, backend, workers, peers_on_host);
+            return activation_slots(config, {spec_of(stage)}, backend, workers, {peers_on_host});
           },
           [&config, &backend, spec_of](StageId stage, const Ownership& ownership,
                                        const std::optional<Ownership>& held) {

@@ -89,7 +89,7 @@ Result<PreparedRun> prepare(const TrainOptions& options, Config config, const Mp
   if (!backend.ok()) return backend.status();
   const auto workers = static_cast<std::int64_t>(membership.workers.size());
   const std::int64_t peers_on_host = joins ? joins->peers_on_host : session.ranks_on_host();
-  const auto budget = budget_bytes(config, *backend.value(), peers_on_host);
+  const auto budget = budget_bytes(config, *backend.value(), {peers_on_host});
   MemoryNeeds needs = memory_needs(config, specs, *backend.value(), workers);
   if (Status status = refuse_too_large(needs, ranks, budget); !status.ok()) return status;
   if (Status status = refuse_moves_without_recovery(config, session, ranks, joins.has_value());

@@ -61,6 +61,16 @@ StoragePlan storage_plan(const PreparedRun& run, const std::string& hosts) {
   return plan;
 }
 
+void keep_for_repairs(const PreparedRun& run, const PeerEnvironment& environment, RunPlan& plan) {
+  if (!plan.recovers) return;
+  plan.kept_bytes = kept_for_repairs_bytes(run.config);
+  const std::optional<HostMemory> host =
+      host_memory(run.config, run.specs, *run.backend, run.workers(), {environment.peers_on_host});
+  if (!host) return;
+  plan.kept_apart = true;
+  plan.kept_bytes = host->kept_bytes;
+}
+
 RunPlan run_plan(const PreparedRun& run, const PeerEnvironment& environment) {
   RunPlan plan = run.plan();
   plan.faults_by_clock = run.preemption.silent_faults;
@@ -69,7 +79,7 @@ RunPlan run_plan(const PreparedRun& run, const PeerEnvironment& environment) {
       plan.validation_microbatches * plan.tokens_per_microbatch - run.data.validation_tokens();
   plan.between_deaths_s = between_deaths_s(run.preemption, run.config.faults, run.view.serving());
   plan.recovers = environment.recovers && run.config.swarm.recovery != Recovery::off;
-  plan.kept_bytes = plan.recovers ? kept_for_repairs_bytes(run.config) : 0;
+  keep_for_repairs(run, environment, plan);
   return plan;
 }
 

@@ -47,8 +47,8 @@ Keys compute_keys() {
        .range = from_to(0, kMostMemoryGb),
        .on_resume = kMayChange,
        .help =
-           "most memory of a peer; 0: its share of nine tenths of what the peers of its machine "
-           "may use"},
+           "most memory of a peer, with \"cuda\" kernels of its GPU's; 0: its share of nine tenths "
+           "of what the peers of its machine, or GPU, may use"},
       {.name = "job_timeout_s",
        .field = compute<&C::job_timeout_s>(),
        .unit = "s",
