@@ -77,6 +77,10 @@ TEST(Wire, FieldsComeBackEachByItself) {
   EXPECT_EQ(row.bytes_sent, kMost);
   EXPECT_EQ(row.microbatches, 12);
   EXPECT_EQ(row.transfer_s, 13.5);
+  const GoodputRow& goodput = std::get<ReportMessage>(report.body).goodput.at(0);
+  EXPECT_EQ(goodput.step, kMost);
+  EXPECT_EQ(goodput.idle_s, 10.5);
+  EXPECT_EQ(goodput.incarnation, kLeast);
 }
 
 TEST(Wire, BesideADeltaAViewDoesNotTravel) {
