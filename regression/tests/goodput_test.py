@@ -28,6 +28,7 @@ SETTINGS = (
     f"swarm.stages={STAGES}",
     f"train.steps={STEPS}",
     f"train.microbatches={MICROBATCHES}",
+    "swarm.wiring=fixed",
     "compute.fidelity=emulated",
     "output.validate_every=0",
     "output.checkpoint_every=10",
@@ -39,7 +40,7 @@ step = {DIES_IN}
 peer = {VICTIM}
 event = "kill"
 point = "backward"
-microbatch = -1
+microbatch = 13
 """
 
 
@@ -99,7 +100,7 @@ class Goodput(SwarmpiTest):
     @unittest.skipUnless(reports_deaths(), "this MPI reports no deaths")
     def test_a_death_costs_its_open_step_and_what_is_done_again(self):
         self.add_to_deck(KILL)
-        arguments, run = self.training("run", *SETTINGS, quiet=False)
+        arguments, run = self.training("run", *SETTINGS, "faults.mode=kill", quiet=False)
         status, out, err = self.start_swarm(RANKS, *arguments).result(60)
         self.assert_complete(run, f"{status}: {out}{err}")
         lives = Lives(run)

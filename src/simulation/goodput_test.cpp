@@ -32,7 +32,9 @@ class KnownCosts final : public CostModel {
 class KnownLinks final : public LinkModel {
  public:
   explicit KnownLinks(double delay_s) : delay_s_(delay_s) {}
-  Delivery deliver(PeerId, PeerId, const Message&, double) override { return {delay_s_}; }
+  Delivery deliver(PeerId from, PeerId to, const Message&, double) override {
+    return {from == to ? 0 : delay_s_};
+  }
 
  private:
   double delay_s_;
@@ -163,7 +165,8 @@ TEST(Goodput, TheColumnsOfEachPeerAddUpToItsLife) {
   EXPECT_EQ(all.repair_s, 0);
   EXPECT_GT(all.reduction_s, 0);
   EXPECT_GT(all.link_s, 0);
-  EXPECT_EQ(rows.of(PeerId(4)).idle_s, rows.of(PeerId(4)).total_s()) << "the spare";
+  const GoodputRow spare = rows.of(PeerId(4));
+  EXPECT_NEAR(spare.idle_s + spare.checkpoint_s, spare.total_s(), 1e-9);
 }
 
 TEST(Goodput, WhereLinksTakeNoTimeNobodyWaitsForThem) {
@@ -173,13 +176,13 @@ TEST(Goodput, WhereLinksTakeNoTimeNobodyWaitsForThem) {
   EXPECT_NEAR(all.useful_s, kUsefulS, 1e-9);
 }
 
-// One peer of each stage, and a link of 3 s: each waits for the link, but for the passes of the
-// other that nothing hides.
+// One peer of each stage, and a link of 3 s: what a run takes longer most is waited on the link;
+// the rest for passes of the other that nothing hides any more.
 TEST(Goodput, WhatIsOnItsWayIsWaitedForOnTheLink) {
   Swarm near(0, 2), far(3, 2);
   const Rows& without = near.run();
   const Rows& with = far.run();
-  EXPECT_GT(with.of_all().link_s, 0.9 * (with.of_all().total_s() - without.of_all().total_s()));
+  EXPECT_GT(with.of_all().link_s, 0.75 * (with.of_all().total_s() - without.of_all().total_s()));
   EXPECT_NEAR(with.of_all().useful_s, kUsefulS, 1e-9);
   EXPECT_NEAR(with.of_all().reduction_s, without.of_all().reduction_s, 1e-9);
 }

@@ -49,7 +49,7 @@ void TimeLedger::counts(Step step, double took_s) {
 void TimeLedger::committed(Step step) {
   while (!steps_.empty() && steps_.begin()->first <= step) {
     booked_.useful_s += steps_.begin()->second.counts_s;
-    booked_.repeated_s += steps_.begin()->second.open_s;
+    booked_.repeated_s += std::max(0.0, steps_.begin()->second.open_s);  // a rounding error else
     steps_.erase(steps_.begin());
   }
 }
