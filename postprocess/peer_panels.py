@@ -18,6 +18,43 @@ SHADES = colormaps["viridis"]
 SENT, RECEIVED = "#0072B2", "#56B4E9"
 
 
+# What a peer's time goes by with, as /goodput has it.
+GOODPUT = {
+    "useful": "#0072B2",
+    "repeated": "#B00020",
+    "reduction": "#56B4E9",
+    "link": "#E69F00",
+    "repair": "#D55E00",
+    "checkpoint": "#CC79A7",
+    "start": "#8a8a8a",
+    "idle": "#dcdcdc",
+}
+
+
+class Goodput:
+    """The seconds of each peer's life by what they went by with; early files have none."""
+
+    def __init__(self, file):
+        table = file.get("goodput", {})
+        peer = table["peer"][:] if table else np.zeros(0, int)
+        self.names, place = np.unique(peer, return_inverse=True)
+        self.seconds = {
+            name: np.bincount(place.reshape(-1), table[f"{name}_s"][:], len(self.names))
+            for name in (GOODPUT if len(peer) else ())
+        }
+        self.by_stage = False
+
+    def __len__(self):
+        return len(self.names)
+
+    def total_s(self):
+        return np.sum(list(self.seconds.values()), axis=0)
+
+    def share(self, *names):
+        """Of the time of all peers."""
+        return sum(self.seconds[name].sum() for name in names) / self.total_s().sum()
+
+
 class Peers:
     """What each peer did in all; of very many, what the peers of each stage did on average."""
 
@@ -148,6 +185,29 @@ def draw_time(axes, peers):
     label_bars(axes, peers)
     if shown:
         legend_above(axes, -(-shown // rows))
+
+
+def draw_goodput(axes, goodput):
+    """Of each peer the shares of its life. Of very many peers there are no gaps between bars."""
+    places, whole_s = np.arange(len(goodput)), np.maximum(goodput.total_s(), 1e-300)
+    shown = {name: s for name, s in goodput.seconds.items() if s.sum() >= 5e-4 * whole_s.sum()}
+    bottom = np.zeros(len(goodput))
+    for name, seconds in shown.items():
+        share = 100 * seconds / whole_s
+        style = {"color": GOODPUT[name], "label": name}
+        if len(goodput) <= MOST_BARS:
+            axes.bar(places, share, bottom=bottom, **style, **bar_style(goodput))
+        else:
+            axes.fill_between(places, bottom, bottom + share, step="mid", linewidth=0, **style)
+        bottom += share
+    axes.set_ylim(0, 122)
+    axes.set_yticks(range(0, 101, 25))
+    useful = f"{100 * goodput.share('useful'):.1f} % useful"
+    ettr = f"ETTR {100 * goodput.share('useful', 'reduction', 'link', 'idle'):.1f} %"
+    axes.set(title=f"Goodput (% of a peer's life): {useful}, {ettr}")
+    label_bars(axes, goodput)
+    if shown:
+        legend_above(axes, len(shown))
 
 
 def stage_colors(peers):

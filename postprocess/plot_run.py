@@ -184,7 +184,7 @@ def slowest(run):
 
 
 def draw_peers(figure, grid, run):
-    """Two rows of panels."""
+    """Two rows of panels, and a third where the run file tells what the peers' time was for."""
     peer_panels.draw_time(figure.add_subplot(grid[2, 0]), run.peers)
     peer_panels.draw_utilisation(figure.add_subplot(grid[2, 1]), run.peers)
     peer_panels.draw_speeds(figure.add_subplot(grid[2, 2]), run.peers, run.devices())
@@ -192,15 +192,19 @@ def draw_peers(figure, grid, run):
     peer_panels.draw_traffic(figure.add_subplot(grid[3, 1]), run.peers)
     if has_use(run):
         draw_use(figure.add_subplot(grid[3, 2]), run)
+    if len(run.goodput):
+        peer_panels.draw_goodput(figure.add_subplot(grid[4, :]), run.goodput)
 
 
 def draw_run(run, title):
     several = len(run.peers) > 1
     with plt.rc_context(STYLE):
-        figure = plt.figure(figsize=(9.0, 10.6 if several else 6.2), layout="constrained")
+        rows = (1.75, 1, 1.05, 1.05) if several else (1.75, 1)
+        if several and len(run.goodput):
+            rows = (*rows, 1.05)
+        figure = plt.figure(figsize=(9.0, 2.2 * len(rows) + 1.8), layout="constrained")
         below = [result(run), *(slowest(run) if several else [])]
         leave_room_above(figure, write_headlines(figure, title, below))
-        rows = (1.75, 1, 1.05, 1.05) if several else (1.75, 1)
         grid = figure.add_gridspec(len(rows), 3, height_ratios=rows)
         panels = [figure.add_subplot(grid[0, :])] + [
             figure.add_subplot(grid[1, i]) for i in range(3)

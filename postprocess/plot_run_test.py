@@ -63,6 +63,16 @@ def write_peers(file, steps, peers, stages):
         file[f"peers/{name}"] = values if timed else values.astype(int)
 
 
+def write_goodput(path, peers):
+    """Rows of two steps, of peers whose time goes by with each of the columns."""
+    names = ("useful", "repeated", "reduction", "link", "repair", "checkpoint", "start", "idle")
+    with h5py.File(path, "a") as file:
+        file["goodput/step"] = np.repeat((1, 2), peers)
+        file["goodput/peer"] = np.tile(np.arange(peers), 2)
+        for i, name in enumerate(names):
+            file[f"goodput/{name}_s"] = np.full(2 * peers, 1.0 + i)
+
+
 def write_run(
     path, rows, deck=DECK, validation=True, events=True, break_loss=False, peers=1, stages=1
 ):
@@ -159,6 +169,24 @@ def test_several_peers(folder):
         write_run(run, 12, peers=peers, stages=stages)
         height = expect_picture(run, run.with_suffix(".png"))
         assert height > alone, f"{run.name} has no panels of its peers"
+
+
+def test_goodput(folder):
+    """The shares of each peer's life, where the run file tells them; of very many peers as well."""
+    sys.path.insert(0, str(SCRIPT.parent))
+    import peer_panels
+
+    for peers in (4, 200):
+        run = folder / f"goodput_{peers}.h5"
+        write_run(run, 12, peers=peers, stages=2)
+        without = expect_picture(run, run.with_suffix(".png"))
+        write_goodput(run, peers)
+        assert expect_picture(run, run.with_suffix(".png")) > without, "there is a panel more"
+        with h5py.File(run) as file:
+            goodput = peer_panels.Goodput(file)
+        assert len(goodput) == peers and list(goodput.seconds["repeated"]) == [4.0] * peers
+        assert np.allclose(goodput.share(*peer_panels.GOODPUT), 1)
+        assert np.isclose(goodput.share("useful", "reduction"), 4 / 36)
 
 
 def test_of_the_first_version(folder):

@@ -33,6 +33,7 @@ class Run:
                     if name in file["throughput"]
                 }
                 self.peers = peer_panels.Peers(file["peers"])
+                self.goodput = peer_panels.Goodput(file)
                 kinds = file["events"]["kind"].asstr()[:]
                 times_s, resumed = file["events"]["time_s"][:], kinds == "resume"
                 self.resume_steps = file["events"]["step"][:][resumed]

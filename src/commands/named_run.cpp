@@ -60,7 +60,8 @@ void add_row(History& history, const Record& record) {
                         [&](const ValidationRow& row) { history.validation.push_back(row); },
                         [&](const PeerRow& row) { history.peers.push_back(row); },
                         [&](const EventRow& row) { history.events.push_back(row); },
-                        [&](const ThroughputRow& row) { history.throughput.push_back(row); }},
+                        [&](const ThroughputRow& row) { history.throughput.push_back(row); },
+                        [&](const GoodputRow& row) { history.goodput.push_back(row); }},
              record);
 }
 

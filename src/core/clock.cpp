@@ -9,10 +9,14 @@ double monotonic_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+const double kProcessBeganS = monotonic_s();
+
 }  // namespace
 
 WallClock::WallClock() : start_s_(monotonic_s()) {}
 
 double WallClock::now_s() const { return monotonic_s() - start_s_; }
+
+double process_age_s() { return monotonic_s() - kProcessBeganS; }
 
 }  // namespace swarmpi

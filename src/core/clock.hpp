@@ -19,4 +19,7 @@ class WallClock final : public Clock {
   double start_s_;
 };
 
+/// Seconds since this process began, as far as it can tell itself.
+double process_age_s();
+
 }  // namespace swarmpi

@@ -119,8 +119,50 @@ struct ThroughputRow {
 };
 SWARMPI_FIELDS(ThroughputRow, time_s, tokens_per_s, fraction_of_ideal, fraction_of_capacity);
 
+/// One row of /goodput: what a peer's time went by with since the row before, or, in its first one,
+/// since its start (docs/files.md says which is which). Each instant is in one column.
+struct GoodputRow {
+  std::int64_t step = 0;  ///< that was committed last; in a peer's last row, the one after it
+  std::int64_t peer = 0;
+  double useful_s = 0;      ///< passes of committed steps, and validation
+  double repeated_s = 0;    ///< passes of which nothing has come
+  double reduction_s = 0;   ///< adding, rounding and updating
+  double link_s = 0;        ///< nothing to compute, and something on its way
+  double repair_s = 0;      ///< a death's news until its plan, and downloads
+  double checkpoint_s = 0;  ///< held up by the writing of state
+  double start_s = 0;       ///< before it could take work
+  double idle_s = 0;        ///< the rest: waits for others
+  /// The first term of the run of its peer, and the incarnation: with them a step that was made
+  /// again, after a fallback or a resume, has rows of its own.
+  std::int64_t run = 0;
+  std::int64_t incarnation = 0;
+
+  double total_s() const {
+    return useful_s + repeated_s + reduction_s + link_s + repair_s + checkpoint_s + start_s +
+           idle_s;
+  }
+  /// The steps after it were lost: so were their passes.
+  void undo() {
+    repeated_s += useful_s;
+    useful_s = 0;
+  }
+  GoodputRow& operator+=(const GoodputRow& other) {
+    useful_s += other.useful_s;
+    repeated_s += other.repeated_s;
+    reduction_s += other.reduction_s;
+    link_s += other.link_s;
+    repair_s += other.repair_s;
+    checkpoint_s += other.checkpoint_s;
+    start_s += other.start_s;
+    idle_s += other.idle_s;
+    return *this;
+  }
+};
+SWARMPI_FIELDS(GoodputRow, step, peer, useful_s, repeated_s, reduction_s, link_s, repair_s,
+               checkpoint_s, start_s, idle_s, run, incarnation);
+
 /// A row of any table.
-using Record = std::variant<StepRow, ValidationRow, PeerRow, EventRow, ThroughputRow>;
+using Record = std::variant<StepRow, ValidationRow, PeerRow, EventRow, ThroughputRow, GoodputRow>;
 
 /// The tables of a run.
 struct History {
@@ -129,6 +171,7 @@ struct History {
   std::vector<PeerRow> peers;
   std::vector<EventRow> events;
   std::vector<ThroughputRow> throughput;
+  std::vector<GoodputRow> goodput;
 };
 
 /// Exponents E of all tensors of the model, in tensor order; kNoExponent where unset.

@@ -65,11 +65,25 @@ inline constexpr ColumnNote kThroughputNotes[] = {
     {"fraction_of_capacity", "1", "the weakest stage's capacity over that of the best allocation"},
 };
 
+inline constexpr ColumnNote kGoodputNotes[] = {
+    {"step", "1", "step that was committed last; in a peer's last row the one after it"},
+    {"peer", "1", "number of the peer"},
+    {"useful_s", "s", "passes of committed steps, and validation"},
+    {"repeated_s", "s", "passes of which nothing has come: done again, or lost"},
+    {"reduction_s", "s", "adding, rounding and updating"},
+    {"link_s", "s", "nothing to compute, and something on its way to the peer or from it"},
+    {"repair_s", "s", "from a death's news until its plan, and downloads"},
+    {"checkpoint_s", "s", "held up by the writing of state"},
+    {"start_s", "s", "before the peer could take work"},
+    {"idle_s", "s", "the rest: the peer waited for others"},
+};
+
 constexpr std::span<const ColumnNote> notes_of(const StepRow*) { return kStepNotes; }
 constexpr std::span<const ColumnNote> notes_of(const ValidationRow*) { return kValidationNotes; }
 constexpr std::span<const ColumnNote> notes_of(const PeerRow*) { return kPeerNotes; }
 constexpr std::span<const ColumnNote> notes_of(const EventRow*) { return kEventNotes; }
 constexpr std::span<const ColumnNote> notes_of(const ThroughputRow*) { return kThroughputNotes; }
+constexpr std::span<const ColumnNote> notes_of(const GoodputRow*) { return kGoodputNotes; }
 
 /// The column by which rows of a table are looked up: the others have it as their coordinate.
 inline constexpr std::string_view kScaleColumn = "step";

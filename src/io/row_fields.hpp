@@ -38,6 +38,10 @@ constexpr ColumnTraits traits_of(const PeerRow*, std::string_view column) {
 constexpr ColumnTraits traits_of(const ThroughputRow*, std::string_view column) {
   return {.came_later = column == "fraction_of_capacity"};
 }
+/// The whole table came later.
+constexpr ColumnTraits traits_of(const GoodputRow*, std::string_view column) {
+  return {.shown = column != "run" && column != "incarnation", .came_later = true};
+}
 constexpr ColumnTraits traits_of(const void*, std::string_view) { return {}; }
 
 /// Field i of Row as a column.
@@ -84,6 +88,7 @@ void for_each_table(AnyHistory& history, Use&& use) {
   use("peers", history.peers);
   use("events", history.events);
   use("throughput", history.throughput);
+  use("goodput", history.goodput);
 }
 
 /// Equal bits; a NaN equals the same NaN.

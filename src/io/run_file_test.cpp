@@ -82,6 +82,7 @@ TEST(RunFile, EveryBitComesBack) {
   expect_same(found.history.peers, run.history.peers);
   expect_same(found.history.events, run.history.events);
   expect_same(found.history.throughput, run.history.throughput);
+  expect_same(found.history.goodput, run.history.goodput);
   EXPECT_EQ(folder.entries(), 1u);
 }
 
@@ -219,6 +220,18 @@ TEST(RunFile, AFileFromBeforeAColumnWasAddedReadsAsZerosThere) {
   }
 }
 
+TEST(RunFile, AFileFromBeforeThePeersTimeWasToldHasNoRowsOfIt) {
+  const TestFolder folder;
+  expect_written(folder / "RUN.h5", sample_run(5));
+  const hid_t file = H5Fopen((folder / "RUN.h5").c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  ASSERT_GE(H5Ldelete(file, "/goodput", H5P_DEFAULT), 0);
+  H5Fclose(file);
+  const Result<RunFile> read = read_run_file(folder / "RUN.h5");
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(read.value().history.peers.size(), 6u);
+  EXPECT_TRUE(read.value().history.goodput.empty());
+}
+
 // Files of early commits do not name their format: that is version 1.
 TEST(RunFile, OfVersionOneIsReadAndOfALaterVersionRefusedByName) {
   const TestFolder folder;
@@ -301,6 +314,7 @@ TEST(RunFile, EachColumnThatIsShownHasANote) {
   expect_notes<PeerRow>();
   expect_notes<EventRow>();
   expect_notes<ThroughputRow>({"step"});
+  expect_notes<GoodputRow>();
 }
 
 TEST(RunFile, RowsOfThroughputHaveTheStepThatWasCommittedAtTheirTime) {

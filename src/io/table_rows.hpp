@@ -22,11 +22,13 @@ class TableRows {
   virtual std::size_t count(const PeerRow*) = 0;
   virtual std::size_t count(const EventRow*) = 0;
   virtual std::size_t count(const ThroughputRow*) = 0;
+  virtual std::size_t count(const GoodputRow*) = 0;
   virtual void for_each(const Use<StepRow>& use) = 0;
   virtual void for_each(const Use<ValidationRow>& use) = 0;
   virtual void for_each(const Use<PeerRow>& use) = 0;
   virtual void for_each(const Use<EventRow>& use) = 0;
   virtual void for_each(const Use<ThroughputRow>& use) = 0;
+  virtual void for_each(const Use<GoodputRow>& use) = 0;
 };
 
 /// Those of a history in memory. It must stay.
@@ -39,11 +41,13 @@ class HistoryRows final : public TableRows {
   std::size_t count(const PeerRow*) override { return history_->peers.size(); }
   std::size_t count(const EventRow*) override { return history_->events.size(); }
   std::size_t count(const ThroughputRow*) override { return history_->throughput.size(); }
+  std::size_t count(const GoodputRow*) override { return history_->goodput.size(); }
   void for_each(const Use<StepRow>& use) override { use(history_->steps); }
   void for_each(const Use<ValidationRow>& use) override { use(history_->validation); }
   void for_each(const Use<PeerRow>& use) override { use(history_->peers); }
   void for_each(const Use<EventRow>& use) override { use(history_->events); }
   void for_each(const Use<ThroughputRow>& use) override { use(history_->throughput); }
+  void for_each(const Use<GoodputRow>& use) override { use(history_->goodput); }
 
  private:
   const History* history_;
@@ -59,11 +63,13 @@ class MergedRows final : public TableRows {
   std::size_t count(const PeerRow*) override { return merge_->count<PeerRow>(); }
   std::size_t count(const EventRow*) override { return merge_->count<EventRow>(); }
   std::size_t count(const ThroughputRow*) override { return merge_->count<ThroughputRow>(); }
+  std::size_t count(const GoodputRow*) override { return merge_->count<GoodputRow>(); }
   void for_each(const Use<StepRow>& use) override { merge_->for_each_block(0, use); }
   void for_each(const Use<ValidationRow>& use) override { merge_->for_each_block(0, use); }
   void for_each(const Use<PeerRow>& use) override { merge_->for_each_block(0, use); }
   void for_each(const Use<EventRow>& use) override { merge_->for_each_block(0, use); }
   void for_each(const Use<ThroughputRow>& use) override { merge_->for_each_block(0, use); }
+  void for_each(const Use<GoodputRow>& use) override { merge_->for_each_block(0, use); }
 
  private:
   JournalMerge* merge_;

@@ -221,11 +221,13 @@ class StoredRows final : public TableRows {
   std::size_t count(const PeerRow*) override { return count_of<PeerRow>(); }
   std::size_t count(const EventRow*) override { return count_of<EventRow>(); }
   std::size_t count(const ThroughputRow*) override { return count_of<ThroughputRow>(); }
+  std::size_t count(const GoodputRow*) override { return count_of<GoodputRow>(); }
   void for_each(const Use<StepRow>& use) override { for_each_block(use); }
   void for_each(const Use<ValidationRow>& use) override { for_each_block(use); }
   void for_each(const Use<PeerRow>& use) override { for_each_block(use); }
   void for_each(const Use<EventRow>& use) override { for_each_block(use); }
   void for_each(const Use<ThroughputRow>& use) override { for_each_block(use); }
+  void for_each(const Use<GoodputRow>& use) override { for_each_block(use); }
 
  private:
   template <class Row>
@@ -247,7 +249,7 @@ class StoredRows final : public TableRows {
   Hdf5Input* file_;
   Columns columns_;
   std::tuple<StoredTable<StepRow>, StoredTable<ValidationRow>, StoredTable<PeerRow>,
-             StoredTable<EventRow>, StoredTable<ThroughputRow>>
+             StoredTable<EventRow>, StoredTable<ThroughputRow>, StoredTable<GoodputRow>>
       tables_;
 };
 

@@ -15,7 +15,8 @@ namespace swarmpi {
 /// Which columns: those that the run file shows, or all that a resumed run needs.
 enum class Columns { shown, all };
 
-/// Writes /steps, /validation, /peers, /events and /throughput below `group` ("" for the root).
+/// Writes /steps, /validation, /peers, /events, /throughput and /goodput below `group` ("": the
+/// root).
 /// `rows` must stay, and stay as it is, until the file is finished.
 void write_tables(Hdf5Output& file, const std::string& group, TableRows& rows, Columns columns);
 /// Rows come from open_tables() in blocks of so many, of which one is in memory.

@@ -137,6 +137,7 @@ inline History sample_history(std::int64_t steps) {
     history.steps.push_back(step_row(step));
     history.peers.push_back({step, 0, 1, 0.1, 0.2, 0.3, 0.4, 5, 0.6, 7, 8, 9});
     history.throughput.push_back({0.25 * static_cast<double>(step), 1e4, 0.9});
+    history.goodput.push_back({step, 0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8});
   }
   history.validation.push_back({steps, 2.5, 1.25});
   history.events.push_back({0.5, 1, EventKind::skip, -1, -1, 0, "overflow in »head.weight«"});

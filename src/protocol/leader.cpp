@@ -46,6 +46,7 @@ Leader::Leader(PeerId self, const RunPlan& plan, const CommitLog& commit_log, Su
                          : commit_log.state().time_s),
       now_s_(now_s),
       run_rows_(plan, commit_log.state().time_s),
+      lives_(succession.run),
       run_ending_(plan.recovers),
       interval_(plan, commit_log.state().time_s),
       round_(succession.leaderless_since_s),
@@ -81,6 +82,9 @@ void Leader::begin(const std::map<PeerId, Gone>& gone) {
                           self_.value)
             : fmt::format("{} before peer {} began to lead", left ? "left" : "lost", self_.value);
     if (!obituary.empty()) what += "; it gave itself up: " + obituary;
+    // What it has told only itself is lost with the leader before.
+    lives_.joined(peer, history_.commit_log.state().time_s - time_offset_s_);
+    end_life(peer, left ? &GoodputRow::idle_s : &GoodputRow::repeated_s);
     if (left) {
       store_peer_event(EventKind::leave, peer, {}, what);
     } else {
@@ -108,6 +112,10 @@ void Leader::receive(const ReportMessage& message, PeerId from) {
   for (const UseFact& fact : message.uses) {
     history_.agreement.enter(fact);
     times_.enter(fact);
+  }
+  for (const GoodputRow& row : message.goodput) {
+    lives_.enter(row, committed());
+    lives_.told_until(from, now_s_);
   }
   for (const LoadFact& fact : message.loads) rebalancing_.enter(fact, from, now_s_);
 }
@@ -270,6 +278,7 @@ void Leader::commit(Step step, const OpenStep& open) {
   const CommitRef record = std::make_shared<const CommitRecord>(make_commit_record(
       plan_, open, history_.commit_log.state(), view_.number.term, run_time_s()));
   history_.commit_log.add(record);
+  last_checkpoint_s_ = 0;
   if (record->skipped && step.value > 0) {
     std::string names;
     for (const std::int32_t id : open.facts()->flagged) names += " " + plan_.tensor_names.at(id);
@@ -347,7 +356,23 @@ void Leader::receive(const RecordDurable& record) {
   if (written) history_.commit_log.written(*written, history_.commit_log.checkpointed());
 }
 
-void Leader::store(RunRows::Row row) { outbox_.act(run_rows_.numbered(std::move(row))); }
+void Leader::store(RunRows::Row row) {
+  outbox_.act(run_rows_.numbered(std::move(row), lives_.take()));
+}
+
+void Leader::end_life(PeerId peer, double GoodputRow::*column) {
+  lives_.end(peer, column, now_s_, committed(), history_.commit_log.state().incarnation);
+}
+
+// Of what they did for steps that are open nothing is left.
+void Leader::end_lives(const Status& how) {
+  const bool loses = !how.ok() && !history_.steps.empty();
+  for (const auto& [peer, stages] : view_.members()) {
+    const bool loses_work = loses && !stages.empty();
+    lives_.end(peer, loses_work ? &GoodputRow::repeated_s : &GoodputRow::idle_s, now_s_,
+               committed(), history_.commit_log.state().incarnation, last_checkpoint_s_);
+  }
+}
 
 void Leader::store_event(EventKind kind, std::int64_t step, double cost_s, std::string detail) {
   store(EventRow{run_time_s(), step, kind, self_.value, -1, cost_s, std::move(detail)});
@@ -444,6 +469,7 @@ void Leader::receive(const StageStoredMessage& message, PeerId from) {
 void Leader::receive(const CheckpointDurable& checkpoint) {
   const std::optional<double> took_s = history_.checkpoint_rounds.durable(checkpoint.step, now_s_);
   if (!took_s) return;  // of an incarnation that was left
+  if (checkpoint.step == committed()) last_checkpoint_s_ = *took_s;
   store_event(EventKind::checkpoint, checkpoint.step.value, *took_s, interval_.measured(*took_s));
   history_.commit_log.written(history_.commit_log.rows_written(), checkpoint.step);
 }
@@ -555,7 +581,11 @@ bool Leader::checkpoint_at_a_stop(bool too_long) {
 // Nobody hears of the end before its mark is durable: a peer that leads after that finds the mark
 // and ends the run likewise.
 void Leader::end(const Status& how) {
-  if (const auto mark = run_ending_.decide(how)) outbox_.act(*mark);
+  auto mark = run_ending_.decide(how);
+  if (!mark) return;
+  end_lives(how);
+  mark->goodput = lives_.take();
+  outbox_.act(*std::move(mark));
 }
 
 void Leader::receive(const FailureMessage& message, PeerId) {
@@ -667,6 +697,10 @@ void Leader::lost(PeerId peer, const std::string& how, const std::optional<Suspi
   if (!view_.contains(peer)) return;
   const auto move = view_.move();
   const bool served = !view_.members().at(peer).empty();
+  const bool learned = view_.learners().contains(peer);
+  end_life(peer, served    ? &GoodputRow::repeated_s
+                 : learned ? &GoodputRow::repair_s
+                           : &GoodputRow::idle_s);
   view_.remove(peer);
   run_ending_.acknowledged(peer);
   departures_.lost(peer);
@@ -694,6 +728,7 @@ void Leader::publish_view() {
   if (view_.number.number > 0) round_.drop_tables(now_s_);
   departures_.keep_last_replicas(view_);
   advance_move();
+  for (const auto& [peer, stages] : view_.members()) lives_.joined(peer, now_s_);
   late_.new_view();
   somebody_came_back_ = false;
   ++view_.number.number;
@@ -724,6 +759,7 @@ void Leader::receive(const WholeViewRequest&, PeerId from) {
 void Leader::receive(const TableMessage& message, PeerId from) {
   if (run_ending_.decided() || message.view != view_.number || !round_.enter(message, from)) return;
   learners_.keep_listed(from, message.learned);
+  lives_.told_until(from, now_s_ - message.untold_s);
   if (!round_.gathering()) finish_table_round();
 }
 
@@ -813,6 +849,9 @@ void Leader::adopt_commits() {
     history_.checkpoint_rounds.passed(step);
   }
   history_.agreement = Agreement(plan_, committed());
+  for (const auto& [peer, table] : round_.tables()) {
+    for (const GoodputRow& row : table.goodput) lives_.enter(row, committed());
+  }
   if (known.empty()) return;
   // The steps whose rows may not be durable are agreed on once more, and so is the last in any
   // case: whether its checkpoint was asked for is not known.
@@ -952,6 +991,7 @@ void Leader::receive(const ManifestLoaded& manifest) {
   interval_.go_back(committed(), history_.commit_log.state().time_s);
   view_.become(std::move(redealt).value());
   run_rows_.leave_history();
+  lives_.go_back(committed());
   learners_.leave_history();
   departures_.leave_history();
   rebalancing_.leave_history();
@@ -1198,6 +1238,7 @@ void Leader::process_departures() {
   has_left_ = drained && run_rows_.all_durable() && !history_.checkpoint_rounds.awaited();
   for (const PeerId peer : departures_.release_drained(view_, self_)) {
     outbox_.send(peer, ReleaseMessage{});
+    end_life(peer, &GoodputRow::idle_s);
     store_peer_event(EventKind::leave, peer, {}, "");
     changed = true;
   }

@@ -26,6 +26,7 @@
 #include "protocol/step/agreement.hpp"
 #include "protocol/step/checkpoint_rounds.hpp"
 #include "protocol/step/commit_log.hpp"
+#include "protocol/step/lives.hpp"
 #include "protocol/step/open_steps.hpp"
 #include "protocol/step/run_ending.hpp"
 #include "protocol/step/run_rows.hpp"
@@ -39,6 +40,7 @@ inline constexpr std::int64_t kSkipsThatEndTheRun = 3;
 /// How a peer comes to lead.
 struct Succession {
   Term term;
+  Term run;                       ///< the first term of this run
   View view;                      ///< of the live peers; the leader sets its number
   bool takes_over = false;        ///< from a leader that has died
   double leaderless_since_s = 0;  ///< when the death of the leader before was heard
@@ -214,6 +216,11 @@ class Leader {
   void store(RunRows::Row row);
   /// Stores an event of this leader.
   void store_event(EventKind kind, std::int64_t step, double cost_s, std::string detail);
+  /// The next row that is stored tells of the end of this peer's time, whose rest goes into
+  /// `column`.
+  void end_life(PeerId peer, double GoodputRow::*column);
+  /// Likewise of all members, where the run ends.
+  void end_lives(const Status& how);
   /// Stores an event of another peer, at the committed step.
   void store_peer_event(EventKind kind, PeerId peer, std::optional<StageId> stage,
                         std::string detail);
@@ -379,6 +386,8 @@ class Leader {
 
   // What follows a commit.
   RunRows run_rows_;
+  Lives lives_;
+  double last_checkpoint_s_ = 0;  // what that of the committed step took, if it is written
   RunEnding run_ending_;
   std::optional<double> stop_deadline_s_;  // of what a stop waits for now
   CheckpointInterval interval_;

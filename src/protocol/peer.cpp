@@ -185,6 +185,7 @@ void Peer::receive(const Body& body, PeerId from) {
   if constexpr (kAudience == Audience::leader) {
     if (leader_) leader_->receive(body, from);  // else it does not lead any more
   } else {
+    replica_host_.has_work_come();
     replica_host_.receive(body, from);
   }
 }
@@ -204,6 +205,8 @@ void Peer::receive(const PingMessage& message, PeerId from) {
 
 // The live peer with the lowest id leads, but only under a term of its own.
 void Peer::start() {
+  const Term run = membership_.initial().first_term;
+  replica_host_.take_part(run, membership_.is_newcomer(), born_s_);
   if (membership_.is_newcomer()) return ask_to_join(now_s_);
   watch_others();
   if (membership_.leads()) ask_for_term(membership_.initial().first_term);
@@ -402,6 +405,7 @@ void Peer::lead(Election::Mandate mandate) {
   const InitialMembership& initial = membership_.initial();
   Succession succession;
   succession.term = mandate.term;
+  succession.run = initial.first_term;
   succession.view = *mandate.view;
   succession.takes_over = !membership_.dead().empty() || membership_.somebody_has_abstained();
   succession.workers = static_cast<std::int64_t>(initial.workers.size());

@@ -45,6 +45,9 @@ class Peer {
 
   /// For how long in all, until the event to come, something was on its way to or from this peer.
   void set_carried(double total_s) { replica_host_.set_carried(total_s); }
+  /// When the process of this peer started, on its clock; without it the peer's life begins with
+  /// the first event.
+  void set_born(double at_s) { born_s_ = at_s; }
   /// How long the oldest event has waited that the threads of this peer have left for it.
   void set_oldest_waits(double age_s) { oldest_waits_s_ = age_s; }
 
@@ -225,6 +228,7 @@ class Peer {
   std::optional<double> timer_s_;  // the last one set
   std::int64_t handled_ = 0;       // events, but for the timer
   double oldest_waits_s_ = 0;
+  std::optional<double> born_s_;
   Incarnation incarnation_;
   std::shared_ptr<const RestartPoint> restart_;  // what all have gone back to, if they have
   std::vector<MessageArrived> awaiting_view_;    // of a view that is not here yet

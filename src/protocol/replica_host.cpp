@@ -21,7 +21,18 @@ ReplicaHost::ReplicaHost(PeerId self, const RunPlan& plan, const ResumeState& re
       job_watch_(plan),
       history_(plan, resume) {}
 
+void ReplicaHost::take_part(Term run, bool joins, std::optional<double> born_s) {
+  run_ = run;
+  joins_ = joins;
+  time_ledger_.born(born_s.value_or(now_s_));
+}
+
 void ReplicaHost::book_time() {
+  if (running_) {
+    time_ledger_.worked(now_s_, carried_s_);
+  } else {
+    time_ledger_.waited(now_s_, why_waiting(), carried_s_);
+  }
   const double passed_s = now_s_ - std::exchange(booked_until_s_, now_s_);
   const double carried_s = carried_s_ - std::exchange(booked_carried_s_, carried_s_);
   if (!running_) {
@@ -38,6 +49,10 @@ void ReplicaHost::book_time() {
 // Which stages this peer serves and learns, and what it has of them.
 
 void ReplicaHost::adopt(ViewRef view) {
+  const auto has_gone = [&](const auto& member) { return !view->contains(member.first); };
+  const bool lost_somebody =
+      std::any_of(view_->members().begin(), view_->members().end(), has_gone);
+  if (lost_somebody || repair_ == Repair::awaits_view) repair_ = Repair::awaits_plan;
   view_ = std::move(view);
   const auto stages_in = [&](const View::Roles& roles) {
     const auto mine = roles.find(self_);
@@ -51,6 +66,7 @@ void ReplicaHost::adopt(ViewRef view) {
   history_.works.set_memory(plan_.kept_apart
                                 ? plan_.kept_bytes
                                 : kept_bytes(plan_.needs, *view_, self_, plan_.kept_bytes));
+  served_ = served_ || !serves.empty();
   for (const StageId stage : serves) serve(stage);
   for (const StageId stage : learns) learn(stage);
   make_collectives();
@@ -382,7 +398,9 @@ void ReplicaHost::finished(const JobFinished& job) {
     outbox_.send(tried->by, TriedMessage{tried->number});
   }
   const auto replica = history_.replicas.find(running_->stage);
-  if (replica != history_.replicas.end() && !running_->result_is_void) {
+  const bool is_wanted = replica != history_.replicas.end() && !running_->result_is_void;
+  book_job(job.result, is_wanted, job.duration_s);
+  if (is_wanted) {
     replica->second.use().compute_s += job.duration_s;
     std::visit([&](const auto& result) { handle(result, job.duration_s); }, job.result);
   }
@@ -395,6 +413,14 @@ void ReplicaHost::handle(const ForwardResult& result, double duration_s) {
   const WorkId& id = result.work;
   history_.order->forward_done(id);
   Work* const known = history_.works.find(id);
+  const bool validates = id.microbatch.purpose == Purpose::validate;
+  if (known == nullptr || (validates && known->forward_s > 0)) {
+    time_ledger_.book(&GoodputRow::repeated_s, duration_s);
+  } else if (validates) {
+    time_ledger_.book(&GoodputRow::useful_s, duration_s);
+  } else {
+    time_ledger_.open(id.microbatch.step, duration_s);
+  }
   if (known == nullptr) return;  // committed meanwhile: a repair has had it done once more
   Work& work = *known;
   work.forward_due = false;
@@ -418,10 +444,14 @@ void ReplicaHost::handle(const BackwardResult& result, double duration_s) {
   ++replica.use().microbatches;
   Work* const known = history_.works.find(id);
   if (!result.contributions.empty()) {
-    replica.use().useful_s += duration_s + (known != nullptr ? known->forward_s : 0);
+    const double forward_s = known != nullptr ? known->forward_s : 0;
+    replica.use().useful_s += duration_s + forward_s;
+    time_ledger_.open(id.microbatch.step, duration_s);
+    time_ledger_.counts(id.microbatch.step, duration_s + forward_s);
     replica.add(result);
     history_.facts.add_contribution(id, result.contributions);
   } else {
+    time_ledger_.book(&GoodputRow::repeated_s, duration_s);
     ++replica.use().repeated;
     replica.use().recovery_s += duration_s;
     const bool open = id.microbatch.step > history_.commit_log.committed();
@@ -550,6 +580,7 @@ void ReplicaHost::mind_collectives() {
 }
 
 void ReplicaHost::lost(PeerId peer) {
+  if (view_->contains(peer)) repair_ = Repair::awaits_view;
   for (auto& [stage, way] : ways_) way.lost(peer, outbox_);
 }
 
@@ -585,6 +616,7 @@ void ReplicaHost::receive(const CommitMessage& message, PeerId) {
   run_time_ahead_s_ = std::max(run_time_ahead_s_, message.record->time_s - now_s_);
   history_.facts.forget(message.record->step, history_.commit_log.rows_written());
   history_.works.forget(message.record->step);
+  time_ledger_.committed(message.record->step);
   history_.order->committed(message.record->step);
   if (!follows) return learn_from_last_commit();
   for (const auto& [stage, replica] : history_.replicas)
@@ -624,6 +656,7 @@ void ReplicaHost::handle(const ApplyResult& result, double) {
   use.communication_s = std::exchange(communication_s_, 0.0);
   use.transfer_s = std::exchange(transfer_s_, 0.0);
   history_.facts.add_use(use);
+  tell_goodput(result.step);
 }
 
 void ReplicaHost::receive(const WeightsMessage& message, PeerId from) {
@@ -812,6 +845,7 @@ void ReplicaHost::drop_all_but(const std::set<StageId>& stages) {
 
 void ReplicaHost::restart(const RestartPoint& checkpoint) {
   if (running_) running_->result_is_void = true;
+  time_ledger_.go_back();
   leave_collectives();
   std::set<StageId> held;
   for (const auto& [stage, replica] : history_.replicas) held.insert(stage);
@@ -860,7 +894,63 @@ void ReplicaHost::flush_report() {
       history_.facts.add_load({view_->number, stage, replica.waited_s()});
     }
   }
+  // Of what follows the last step, such as validation, no other row tells.
+  const Step last(plan_.train.steps);
+  if (told_ == last) history_.facts.add_last_goodput(named(time_ledger_.booked(), last.next()));
   outbox_.send(view_->leader(), history_.facts.take_report());
+}
+
+// ---- Where the time goes
+
+TimeLedger::Wait ReplicaHost::why_waiting() const {
+  using enum TimeLedger::Wait;
+  if (!view_->contains(self_) || is_starting()) return start;
+  if (repair_ != Repair::none || access_.loading() || only_learns()) return repair;
+  const auto held_up = [this](const Update& due) { return access_.being_written(due.stage); };
+  const auto& due = history_.updates_due;
+  return std::any_of(due.begin(), due.end(), held_up) ? checkpoint : others;
+}
+
+bool ReplicaHost::only_learns() const {
+  const auto& replicas = history_.replicas;
+  const auto learns = [](const auto& entry) { return entry.second.learning() != nullptr; };
+  return !replicas.empty() && std::all_of(replicas.begin(), replicas.end(), learns);
+}
+
+bool ReplicaHost::is_starting() const { return joins_ && !served_ && only_learns(); }
+
+void ReplicaHost::book_job(const JobResult& result, bool is_wanted, double took_s) {
+  time_ledger_.job_over(took_s);
+  using Column = TimeLedger::Column;
+  constexpr Column kReduction = &GoodputRow::reduction_s;
+  const Column pass = is_wanted ? nullptr : &GoodputRow::repeated_s;
+  const Column download = is_starting() ? &GoodputRow::start_s : &GoodputRow::repair_s;
+  const Column column = std::visit(
+      Overloaded{
+          [&](const ForwardResult&) { return pass; }, [&](const BackwardResult&) { return pass; },
+          [&](const PrepareResult&) { return download; },
+          [&](const ReadResult&) { return download; }, [&](const WriteResult&) { return download; },
+          [&](const DropResult&) { return download; }, [&](const TryResult&) { return download; },
+          [&](const auto&) { return kReduction; }},
+      result);
+  if (column != nullptr) time_ledger_.book(column, took_s);
+}
+
+void ReplicaHost::tell_goodput(Step step) {
+  const auto lags = [step](const auto& entry) {
+    return entry.second.learning() == nullptr && entry.second.applied() < step;
+  };
+  if (std::any_of(history_.replicas.begin(), history_.replicas.end(), lags)) return;
+  told_ = step;
+  history_.facts.add_goodput(named(time_ledger_.take(), step));
+}
+
+GoodputRow ReplicaHost::named(GoodputRow row, Step step) const {
+  row.step = step.value;
+  row.peer = self_.value;
+  row.run = run_.value;
+  row.incarnation = history_.commit_log.state().incarnation;
+  return row;
 }
 
 TableMessage ReplicaHost::table() const {
@@ -869,6 +959,7 @@ TableMessage ReplicaHost::table() const {
   table.incarnation = Incarnation(history_.commit_log.state().incarnation);
   for (const auto& [step, record] : history_.commit_log.commits()) table.commits.push_back(record);
   table.written = history_.commit_log.rows_written();
+  table.untold_s = time_ledger_.untold_s();
   table.checkpointed = history_.commit_log.checkpointed();
   history_.facts.fill(table);
   for (const auto& [stage, replica] : history_.replicas)

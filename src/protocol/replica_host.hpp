@@ -4,6 +4,7 @@
 // committed. It keeps what it has sent until the commit, for repairs. The leader learns of it by
 // reports, and by a table after each change of the view.
 
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
@@ -19,6 +20,7 @@
 #include "protocol/replica/piece_requests.hpp"
 #include "protocol/replica/stage_replica.hpp"
 #include "protocol/replica/state_access.hpp"
+#include "protocol/replica/time_ledger.hpp"
 #include "protocol/run_plan.hpp"
 #include "protocol/step/commit_log.hpp"
 #include "protocol/wiring/router.hpp"
@@ -32,6 +34,9 @@ class ReplicaHost {
   ReplicaHost(PeerId self, const RunPlan& plan, const ResumeState& resume, Outbox& outbox,
               const double& now_s, const double& awake_s);
 
+  /// This peer takes part from now on in the run whose first term this is; `joins`: one that has
+  /// begun without it. `born_s`: when its process started, on its clock.
+  void take_part(Term run, bool joins, std::optional<double> born_s);
   /// Books the time since the event before as idle or as communication if no job ran, and of it
   /// what set_carried() has told as transfer. To be called first at each event.
   void book_time();
@@ -70,6 +75,11 @@ class ReplicaHost {
   void receive(const CollectiveFailed& failed);
   /// The peer is dead, which a view will say.
   void lost(PeerId peer);
+  /// A message for this host is about to be received: what is to be repaired comes with it, or the
+  /// plan has left this peer alone.
+  void has_work_come() {
+    if (repair_ == Repair::awaits_plan) repair_ = Repair::none;
+  }
 
   /// Somebody wants to know whether jobs can be done here.
   void receive(const TryMessage& message, PeerId from);
@@ -184,6 +194,21 @@ class ReplicaHost {
   void handle(const DropResult&, double) {}
   void handle(const TryResult&, double) {}
 
+  // ---- Where the time goes
+
+  /// Why no job runs.
+  TimeLedger::Wait why_waiting() const;
+  /// Whether downloads are all that this peer does.
+  bool only_learns() const;
+  /// Whether it has joined late, and has yet to learn its first stage.
+  bool is_starting() const;
+  /// Books a job that is over, but for a pass whose result is wanted: that is booked with it.
+  void book_job(const JobResult& result, bool is_wanted, double took_s);
+  /// After an update: tells the leader what the peer's time went by with, once all its stages are
+  /// as of this step.
+  void tell_goodput(Step step);
+  GoodputRow named(GoodputRow row, Step step) const;
+
   /// After a forward pass: tells the peer that chose this one how long it took, if it had a choice.
   void report_forward_done(const WorkId& id, const Work& work, double compute_s);
 
@@ -278,6 +303,15 @@ class ReplicaHost {
   double communication_s_ = 0;  // likewise; of a sealed step, with nothing to compute
   double transfer_s_ = 0;       // likewise; of both
   double carried_s_ = 0, booked_carried_s_ = 0;
+
+  // Where the time goes.
+  TimeLedger time_ledger_;
+  Term run_;
+  bool joins_ = false;   // a run that has begun without this peer
+  bool served_ = false;  // a stage, at any time
+  Step told_;            // of the last row
+  enum class Repair : std::uint8_t { none, awaits_view, awaits_plan };
+  Repair repair_ = Repair::none;
 };
 
 }  // namespace swarmpi

@@ -84,6 +84,7 @@ class Progress final : public RecordObserver {
   void show(const EventRow& row);
   void show(const PeerRow& row);
   void show(const ThroughputRow&) {}
+  void show(const GoodputRow&) {}
   void print(const std::string& text);
   /// The most that a line may have.
   std::size_t columns() const;

@@ -14,6 +14,7 @@
 
 #include "config/deck.hpp"
 #include "core/text.hpp"
+#include "report/goodput_total.hpp"
 #include "report/peer_table.hpp"
 
 namespace swarmpi {
@@ -120,6 +121,7 @@ class Summary {
     lost_.add(row);
     resumes_ += row.kind == EventKind::resume ? 1 : 0;
   }
+  void add(const GoodputRow& row) { goodput_.add(row); }
   std::string text(const RunFileHead& run) const;
 
  private:
@@ -135,6 +137,7 @@ class Summary {
   std::int64_t resumes_ = 0;
   PeerTable peers_;
   LostPeers lost_;
+  GoodputTotal goodput_;
 };
 
 void Summary::add(const StepRow& row) {
@@ -171,7 +174,10 @@ std::string Summary::peers() const {
   std::string text;
   const char* name = "peers";
   for (const std::string& row : peers_.lines()) text += line(std::exchange(name, ""), row);
-  return text + lost_.text();
+  text += lost_.text();
+  name = "goodput";
+  for (const std::string& row : goodput_.lines()) text += line(std::exchange(name, ""), row);
+  return text;
 }
 
 std::string Summary::text(const RunFileHead& run) const {
@@ -202,6 +208,7 @@ std::string run_summary(const RunFileHead& run, TableRows& rows) {
   add_all<ValidationRow>(rows, summary);
   add_all<PeerRow>(rows, summary);
   add_all<EventRow>(rows, summary);
+  add_all<GoodputRow>(rows, summary);
   return summary.text(run);
 }
 

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "core/text.hpp"
 #include "io/checkpoint/stored_rows.hpp"
@@ -210,6 +212,10 @@ Status RunStorage::merge_beside() {
 Status RunStorage::perform(const StoreRecord& action) {
   if (term_over_) return {};
   Status status = thinning_.keeps(action.row) ? journal_->append(action.row) : Status();
+  for (const GoodputRow& row : action.goodput) {
+    const std::optional<GoodputRow> kept = thinning_.thinned(row);
+    if (kept && status.ok()) status = journal_->append(*kept);
+  }
   if (status.ok()) appended_ = action.number;
   return status;
 }
@@ -328,12 +334,26 @@ Status RunStorage::write_checkpoint(const std::string& folder, const StoreManife
 // The marks are written last: where they exist, the run file is complete.
 Status RunStorage::perform(const StoreEnd& action) {
   if (term_is_over()) return {};
+  if (Status status = unless_over(store_last_rows(action)); !status.ok()) return status;
   const Status marked = mark_end(action);
   for (const std::string& path : plan_.shared_files) {
     if (marked.ok()) (void)remove_file(path);
   }
   if (marked.ok()) post(EndDurable{});
   return unless_over(marked);
+}
+
+Status RunStorage::store_last_rows(const StoreEnd& action) {
+  std::vector<GoodputRow> rows;
+  for (const GoodputRow& row : action.goodput) {
+    if (const auto kept = thinning_.thinned(row)) rows.push_back(*kept);
+  }
+  for (const GoodputRow& row : thinning_.rest()) rows.push_back(row);
+  if (rows.empty() || !journal_) return {};
+  for (const GoodputRow& row : rows) {
+    if (Status status = journal_->append(row); !status.ok()) return status;
+  }
+  return journal_->sync();
 }
 
 Status RunStorage::mark_end(const StoreEnd& action) {

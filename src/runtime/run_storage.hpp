@@ -153,6 +153,8 @@ class RunStorage final : public Storage {
   Status merge_beside();
   Status write_checkpoint(const std::string& folder, const StoreManifest& action);
   Status publish(bool complete, const std::string& verdict);
+  /// The rows that come with it, and those that were left out.
+  Status store_last_rows(const StoreEnd& action);
   Status mark_end(const StoreEnd& action);
 
   StoragePlan plan_;

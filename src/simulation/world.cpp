@@ -198,6 +198,7 @@ void VirtualWorld::dispatch(PeerId id, Member& member, const Event& event) {
   ++events_;
   observers_.happened(now_s_, id, event);
   if (!member.peer) return;
+  member.peer->set_carried(member.carried.until(now_s_));
   Actions actions = member.peer->handle(event, now_s_ + member.clock_offset_s);
   for (Action& action : actions) {
     observers_.asked(now_s_, id, action);
@@ -280,6 +281,10 @@ void VirtualWorld::send(PeerId from, Member& member, Send& send) {
   if (cut != nullptr && std::isinf(cut->until_s)) return;
   const double leaves_s = cut == nullptr ? now_s_ : cut->until_s;
   last_s = std::max({last_s, leaves_s + delivery.delay_s, to->second.start_s});
+  if (send.to != from && may_be_awaited(send.message)) {
+    member.carried.add(now_s_, last_s);
+    to->second.carried.add(now_s_, last_s);
+  }
   for (int copy = 1; copy < delivery.copies; ++copy) {
     queue_.push(last_s, {send.to, Event(MessageArrived{from, send.message})});
   }

@@ -15,6 +15,7 @@
 #include "protocol/peer.hpp"
 #include "simulation/event_queue.hpp"
 #include "simulation/models.hpp"
+#include "simulation/time_carried.hpp"
 #include "simulation/virtual_collectives.hpp"
 #include "simulation/virtual_disk.hpp"
 
@@ -113,6 +114,7 @@ class VirtualWorld {
     std::int64_t timers = 0;                     // set so far; only the last one comes due
     std::map<PeerId, double> last_arrival_s;     // of messages to each peer, but for those that
     std::map<PeerId, double> last_overtaking_s;  // overtake them
+    TimeCarried carried;                         // to it and from it
   };
   struct TimerEnd {
     std::int64_t number;

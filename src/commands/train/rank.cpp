@@ -86,6 +86,7 @@ class EmulatedRank {
       }
       finish_death();
       if (!await_newcomer()) break;
+      environment.age_s = 0;
       stages.clear();
     }
     if (mpi_->anybody_saw_the_end()) return {.reports_outcome = false, .hangs = hangs_};
@@ -194,6 +195,7 @@ Outcome run_rank(PreparedRun& run, Stages stages, MpiSession& session, const std
     return outcome;
   };
   PeerEnvironment environment{hosts, run.peers_on_host, newcomer || session.reports_lost_ranks()};
+  environment.age_s = process_age_s();
   if (emulates_preemption(run)) {
     return keep(run_emulated(run, std::move(stages), session, payloads, environment, inbox));
   }

@@ -165,6 +165,7 @@ Outcome run_peer(PreparedRun& run, Stages stages, Transport& transport, PayloadP
                  const PeerEnvironment& environment, Inbox& inbox) {
   auto parts = std::make_unique<PeerParts>(run, std::move(stages), payloads, environment, inbox);
   Peer peer(run.self, run_plan(run, environment), run.membership, run.start.state);
+  peer.set_born(parts->clock.now_s() - environment.age_s);
   const bool relayed = !detect_launcher().name.empty();
   Progress progress(run.config, stdout, run.options.quiet, relayed);
   const auto end_line = [&progress] { progress.end_line(); };

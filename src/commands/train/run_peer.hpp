@@ -21,6 +21,7 @@ struct PeerEnvironment {
   bool recovers = false;  ///< the deaths of other ranks are reported to this one
   /// Applies an event of [[faults.at]] to this peer: kill or notice.
   std::function<void(FaultEvent)> inject_fault = nullptr;
+  double age_s = 0;  ///< of this peer, or of its process, when its part of the run begins
 };
 
 /// How a peer's part of the run ended.

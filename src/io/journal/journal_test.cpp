@@ -76,6 +76,7 @@ TEST(Journal, WhatWasAppendedIsRead) {
   records.insert(records.end(), rows.peers.begin(), rows.peers.end());
   records.insert(records.end(), rows.events.begin(), rows.events.end());
   records.insert(records.end(), rows.throughput.begin(), rows.throughput.end());
+  records.insert(records.end(), rows.goodput.begin(), rows.goodput.end());
   write_term(folder / "j", begin_of(3), records);
 
   const JournalContent read = read_journal(folder / "j").value();
@@ -92,6 +93,7 @@ TEST(Journal, WhatWasAppendedIsRead) {
   found.insert(found.end(), h.peers.begin(), h.peers.end());
   found.insert(found.end(), h.events.begin(), h.events.end());
   found.insert(found.end(), h.throughput.begin(), h.throughput.end());
+  found.insert(found.end(), h.goodput.begin(), h.goodput.end());
   ASSERT_EQ(found.size(), records.size());
   for (std::size_t i = 0; i < found.size(); ++i) {
     EXPECT_EQ(payload_of(found[i]), payload_of(records[i])) << i;
@@ -326,6 +328,50 @@ TEST(JournalMerge, APeersRowsAreOnePerStepPeerAndStage) {
   const History history = read_journal(folder / "j").value().history;
   ASSERT_EQ(history.peers.size(), 3u);
   EXPECT_EQ(history.peers[0].compute_s, 5);
+}
+
+GoodputRow goodput(std::int64_t step, std::int64_t peer, double useful_s) {
+  GoodputRow row;
+  row.step = step;
+  row.peer = peer;
+  row.useful_s = useful_s;
+  row.idle_s = 1;
+  row.run = 1;
+  return row;
+}
+
+TEST(JournalMerge, APeersTimeInAStepIsToldAgainByTheNextLeader) {
+  const TestFolder folder;
+  write_term(folder / "j", begin_of(1), {step_row(0), step_row(1), goodput(1, 0, 5)});
+  write_term(folder / "j", begin_of(2, 1), {goodput(1, 0, 5), goodput(1, 1, 6)});
+  const History history = read_journal(folder / "j").value().history;
+  ASSERT_EQ(history.goodput.size(), 2u);
+  EXPECT_EQ(history.goodput[0].useful_s, 5);
+  EXPECT_EQ(history.goodput[1].useful_s, 6);
+}
+
+// What was spent on steps that are made again was spent, but nothing has come of it.
+TEST(JournalMerge, TheTimeOfStepsThatAreMadeAgainWasForNothing) {
+  const TestFolder folder;
+  GoodputRow again = goodput(2, 0, 7);
+  again.incarnation = 1;
+  GoodputRow resumed = goodput(2, 0, 8);
+  resumed.run = 2;
+  const EventRow back{1, 1, EventKind::incarnation, -1, -1, 0, "a stage was lost"};
+  write_term(folder / "j", begin_of(1),
+             {step_row(1), goodput(1, 0, 5), step_row(2), goodput(2, 0, 6), back, again});
+  History history = read_journal(folder / "j").value().history;
+  ASSERT_EQ(history.goodput.size(), 3u);
+  EXPECT_EQ(history.goodput[0].useful_s, 5);
+  EXPECT_EQ(history.goodput[1].useful_s, 0);
+  EXPECT_EQ(history.goodput[1].repeated_s, 6);
+  EXPECT_EQ(history.goodput[2].useful_s, 7);
+  write_term(folder / "j", begin_of(2, 1), {remade(2, 2), resumed});
+  history = read_journal(folder / "j").value().history;
+  ASSERT_EQ(history.goodput.size(), 4u);
+  EXPECT_EQ(history.goodput[0].useful_s, 5);
+  EXPECT_EQ(history.goodput[2].repeated_s, 7);
+  EXPECT_EQ(history.goodput[3].useful_s, 8);
 }
 
 TEST(Journal, AFullDiskStopsItForGoodAndLosesNothingThatWasSynced) {

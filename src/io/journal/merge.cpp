@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <span>
+#include <vector>
 
 #include "io/row_fields.hpp"
 
@@ -13,7 +15,8 @@ JournalMerge::JournalMerge(const std::string& scratch_path)
       tables_(BlockedRows<KeptRow<StepRow>>(scratch_),
               BlockedRows<KeptRow<ValidationRow>>(scratch_),
               BlockedRows<KeptRow<PeerRow>>(scratch_), BlockedRows<KeptRow<EventRow>>(scratch_),
-              BlockedRows<KeptRow<ThroughputRow>>(scratch_)) {}
+              BlockedRows<KeptRow<ThroughputRow>>(scratch_),
+              BlockedRows<KeptRow<GoodputRow>>(scratch_)) {}
 
 Status JournalMerge::status() const {
   return scratch_.failed() ? Status::stopped("rows that were merged cannot be read back")
@@ -69,6 +72,31 @@ void JournalMerge::drop_undone(std::int64_t step) {
   });
 }
 
+// What was spent on them was spent: it stays, but nothing has come of it.
+void JournalMerge::undo_after(std::int64_t step) {
+  std::vector<KeptRow<GoodputRow>> undone;
+  table<GoodputRow>().for_each_block(table<GoodputRow>().count_before_step_after(step),
+                                     [&](std::span<const KeptRow<GoodputRow>> rows) {
+                                       for (const KeptRow<GoodputRow>& kept : rows) {
+                                         if (kept.row.useful_s == 0) continue;
+                                         undone.push_back(kept);
+                                         undone.back().row.undo();
+                                       }
+                                       return true;
+                                     });
+  for (const KeptRow<GoodputRow>& row : undone) table<GoodputRow>().replace(row);
+}
+
+template <class Row>
+void JournalMerge::put(const Row& row) {
+  const KeptRow<Row> kept{row, begin_.term};
+  if (table<Row>().find(key_of(row)) != nullptr) {
+    table<Row>().replace(kept);
+  } else {
+    table<Row>().insert(kept);
+  }
+}
+
 // A run validates its last weights, whatever their step. Where it is resumed with more steps, only
 // those validations that the longer run made again are part of it.
 void JournalMerge::settle() {
@@ -85,6 +113,7 @@ void JournalMerge::begin(const JournalBegin& begin) {
   reached_ = begin.from_step;
   if (!begin.must_agree) drop_after(begin.from_step);
   drop_undone(begin.from_step);
+  undo_after(begin.from_step);
 }
 
 Status JournalMerge::add(const Record& record) {
@@ -95,15 +124,13 @@ Status JournalMerge::add(const Record& record) {
   if (const auto* validation = std::get_if<ValidationRow>(&record)) {
     return keep(*validation, "the validation after step");
   }
-  if (const auto* peer = std::get_if<PeerRow>(&record)) {
-    const KeptRow<PeerRow> kept{*peer, begin_.term};
-    if (table<PeerRow>().find(key_of(*peer)) != nullptr) {
-      table<PeerRow>().replace(kept);
-    } else {
-      table<PeerRow>().insert(kept);
-    }
+  if (const auto* peer = std::get_if<PeerRow>(&record)) put(*peer);
+  if (const auto* goodput = std::get_if<GoodputRow>(&record)) put(*goodput);
+  if (const auto* event = std::get_if<EventRow>(&record)) {
+    append(*event);
+    const bool is_news = !begin_.carries_history || event->step >= begin_.from_step;
+    if (event->kind == EventKind::incarnation && is_news) undo_after(event->step);
   }
-  if (const auto* event = std::get_if<EventRow>(&record)) append(*event);
   if (const auto* rate = std::get_if<ThroughputRow>(&record)) append(*rate);
   return {};
 }

@@ -53,6 +53,11 @@ class JournalMerge {
  private:
   void drop_after(std::int64_t step);
   void drop_undone(std::int64_t step);
+  /// The rows of peers' time after the step are of a history that is left.
+  void undo_after(std::int64_t step);
+  /// Replaces the row with this key, if there is one.
+  template <class Row>
+  void put(const Row& row);
   template <class Row>
   Status keep(const Row& row, const char* what);
   template <class Row>
@@ -63,7 +68,7 @@ class JournalMerge {
   std::int64_t reached_ = -1;  // the newest step of which it has a row; at least its from_step
   std::tuple<BlockedRows<KeptRow<StepRow>>, BlockedRows<KeptRow<ValidationRow>>,
              BlockedRows<KeptRow<PeerRow>>, BlockedRows<KeptRow<EventRow>>,
-             BlockedRows<KeptRow<ThroughputRow>>>
+             BlockedRows<KeptRow<ThroughputRow>>, BlockedRows<KeptRow<GoodputRow>>>
       tables_;
 };
 

@@ -23,6 +23,9 @@ inline std::int64_t key_of(const ValidationRow& row) { return row.step; }
 inline auto key_of(const PeerRow& row) { return std::make_tuple(row.step, row.peer, row.stage); }
 inline double key_of(const EventRow& row) { return row.time_s; }
 inline double key_of(const ThroughputRow& row) { return row.time_s; }
+inline auto key_of(const GoodputRow& row) {
+  return std::make_tuple(row.step, row.peer, row.run, row.incarnation);
+}
 template <class Row>
 auto key_of(const KeptRow<Row>& kept) {
   return key_of(kept.row);

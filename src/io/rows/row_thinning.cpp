@@ -11,8 +11,8 @@ namespace swarmpi {
 namespace {
 
 /// The same for all runs and machines, in [0, 1).
-double place_of(const PeerRow& row) {
-  const std::int64_t numbers[] = {row.step, row.peer, row.stage};
+double place_of(std::int64_t step, std::int64_t peer, std::int64_t stage) {
+  const std::int64_t numbers[] = {step, peer, stage};
   constexpr double kUnit = 1.0 / 9007199254740992.0;  // 2^-53
   return static_cast<double>(hash_bytes(numbers, sizeof numbers) >> 11) * kUnit;
 }
@@ -32,7 +32,22 @@ bool RowThinning::keeps(const Record& row) {
   const auto* const peer = std::get_if<PeerRow>(&row);
   if (peer == nullptr) return true;
   ++rows_;
-  return place_of(*peer) < fraction_;
+  return place_of(peer->step, peer->peer, peer->stage) < fraction_;
+}
+
+std::optional<GoodputRow> RowThinning::thinned(const GoodputRow& row) {
+  constexpr std::int64_t kAllStages = -1;
+  GoodputRow sum = row;
+  if (const auto before = left_out_.extract(row.peer); !before.empty()) sum += before.mapped();
+  if (place_of(row.step, row.peer, kAllStages) < fraction_) return sum;
+  left_out_[row.peer] = sum;
+  return std::nullopt;
+}
+
+std::vector<GoodputRow> RowThinning::rest() {
+  std::vector<GoodputRow> rows;
+  for (const auto& [peer, row] : std::exchange(left_out_, {})) rows.push_back(row);
+  return rows;
 }
 
 }  // namespace swarmpi

@@ -61,5 +61,24 @@ TEST(RowThinning, ARunThatGoesBackIsThinnedAsBefore) {
   EXPECT_NEAR(static_cast<double>(kept(thinning, 500, 1000, 16, 0.001).size()), 1667, 150);
 }
 
+// Of each peer the sum stays what it was, whatever is kept.
+TEST(RowThinning, OfThePeersTimeNothingIsLost) {
+  RowThinning thinning;
+  (void)kept(thinning, 0, 1000, 16, 0.0001);
+  double sum_s = 0;
+  std::int64_t rows = 0;
+  for (std::int64_t step = 1000; step < 2000; ++step) {
+    for (std::int64_t peer = 0; peer < 2; ++peer) {
+      const auto row = thinning.thinned({.step = step, .peer = peer, .idle_s = 1});
+      rows += row ? 1 : 0;
+      sum_s += row ? row->idle_s : 0;
+    }
+  }
+  EXPECT_LT(rows, 200);
+  for (const GoodputRow& row : thinning.rest()) sum_s += row.idle_s;
+  EXPECT_EQ(sum_s, 2000);
+  EXPECT_TRUE(thinning.rest().empty());
+}
+
 }  // namespace
 }  // namespace swarmpi

@@ -205,13 +205,14 @@ struct ReportMessage {
   std::vector<LossFact> losses;
   std::vector<HashFact> hashes;
   std::vector<UseFact> uses;
-  std::vector<LoadFact> loads;  // ride along: no report is sent for them alone
+  std::vector<LoadFact> loads;      // ride along: no report is sent for them alone
+  std::vector<GoodputRow> goodput;  // likewise
 
   bool empty() const {
     return contributions.empty() && losses.empty() && hashes.empty() && uses.empty();
   }
 };
-SWARMPI_FIELDS(ReportMessage, contributions, losses, hashes, uses, loads);
+SWARMPI_FIELDS(ReportMessage, contributions, losses, hashes, uses, loads, goodput);
 
 // ---- Seal and reduction
 
@@ -688,10 +689,12 @@ struct TableMessage {
   std::vector<WorkRow> works;
   std::vector<ReducedMessage> reduced;
   std::vector<LearnedMessage> learned;
-  std::optional<EndMessage> end;  // that was heard
+  std::optional<EndMessage> end;    // that was heard
+  std::vector<GoodputRow> goodput;  // which may not be durable
+  double untold_s = 0;              // how much of the peer's life no such row has told yet
 };
 SWARMPI_FIELDS(TableMessage, view, incarnation, commits, written, checkpointed, hashes, losses,
-               facts, stages, works, reduced, learned, end);
+               facts, stages, works, reduced, learned, end, goodput, untold_s);
 
 /// One row for each kind of message: its class, who handles it, when it is heard, how often it
 /// comes, and whether soon after a death. Their order is that of the messages' numbers on the wire.

@@ -535,8 +535,9 @@ SWARMPI_FIELDS(CreateTerm, term);
 struct StoreRecord {
   std::int64_t number = 0;
   Record row;
+  std::vector<GoodputRow> goodput = {};  ///< rows behind it, which it stands for
 };
-SWARMPI_FIELDS(StoreRecord, number, row);
+SWARMPI_FIELDS(StoreRecord, number, row, goodput);
 /// Write this peer's stage as of `step`; answered by StageStored. Compute must not apply a later
 /// step meanwhile: the protocol sees to it.
 struct StoreStage {
@@ -575,8 +576,9 @@ SWARMPI_FIELDS(LoadStage, incarnation, stage, step, files, ownership);
 struct StoreEnd {
   ExitStatus code = ExitStatus::good;
   std::string why;
+  std::vector<GoodputRow> goodput = {};  ///< the last rows, to be appended before
 };
-SWARMPI_FIELDS(StoreEnd, code, why);
+SWARMPI_FIELDS(StoreEnd, code, why, goodput);
 
 /// Write and sync a small file where the run's journal and where its checkpoints are; answered by
 /// ProbeStored.

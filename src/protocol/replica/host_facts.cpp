@@ -19,6 +19,7 @@ void HostFacts::forget(Step committed, Step written) {
   const Step before(committed.value - 1);
   std::erase_if(hashes_,
                 [&](const HashFact& hash) { return hash.step <= std::min(written, before); });
+  std::erase_if(goodput_, [&](const GoodputRow& row) { return row.step <= written.value; });
   sealed_.erase(sealed_.begin(), sealed_.upper_bound(committed));
   const MicrobatchId next{committed.next(), Purpose::train, 0};
   losses_.erase(losses_.begin(), losses_.lower_bound(next));
@@ -26,6 +27,7 @@ void HostFacts::forget(Step committed, Step written) {
 
 void HostFacts::fill(TableMessage& table) const {
   table.hashes = hashes_;
+  table.goodput = goodput_;
   for (const auto& [microbatch, nats] : losses_) table.losses.push_back({microbatch, nats});
   for (const auto& [step, facts] : sealed_) table.facts.push_back({step, facts});
 }

@@ -20,6 +20,13 @@ class HostFacts {
   /// `in_report`: the leader waits for it; else it learns of it by tables only.
   void add_hash(HashFact hash, bool in_report);
   void add_use(const PeerRow& use) { report_.uses.push_back({use}); }
+  void add_goodput(const GoodputRow& row) {
+    report_.goodput.push_back(row);
+    goodput_.push_back(row);
+  }
+  /// What the peer did since its last row, where no step is to come: the leader learns of it with
+  /// what else is reported.
+  void add_last_goodput(const GoodputRow& row) { report_.goodput.push_back(row); }
   void add_load(const LoadFact& load) { report_.loads.push_back(load); }
   void set_sealed(Step step, const std::shared_ptr<const StepFacts>& facts) {
     sealed_[step] = facts;
@@ -40,6 +47,7 @@ class HostFacts {
   std::map<MicrobatchId, double> losses_;                    // of open steps, in nats
   std::map<Step, std::shared_ptr<const StepFacts>> sealed_;  // of open steps
   std::vector<HashFact> hashes_;                             // whose rows may not be durable
+  std::vector<GoodputRow> goodput_;                          // likewise
 };
 
 }  // namespace swarmpi

@@ -25,7 +25,9 @@ class RunRows {
       : plan_(&plan), last_row_s_(last_row_s), speed_(plan.stage_costs) {}
 
   /// What is to be stored, and answered by durable().
-  StoreRecord numbered(Row row) { return {++stored_, std::move(row)}; }
+  StoreRecord numbered(Row row, std::vector<GoodputRow> goodput = {}) {
+    return {++stored_, std::move(row), std::move(goodput)};
+  }
   /// All records up to this number are durable. The newest step that is thereby written: all its
   /// rows are.
   std::optional<Step> durable(std::int64_t number);

@@ -86,6 +86,7 @@ inline ReportMessage odd_report() {
   row.microbatches = 12;
   row.transfer_s = 13.5;
   report.uses.push_back({row});
+  report.goodput.push_back({kMost, 2, 3.5, -0.0, 5.5, kOddNan, 7.5, 8.5, 9.5, 10.5, 11, kLeast});
   return report;
 }
 
@@ -140,6 +141,8 @@ inline TableMessage odd_table() {
                    {Step(9), StageId(10), kMost, {{}, 0, {5}}}};
   table.learned = {{StageId(11), Step(12), {~0ULL, 0}}, {StageId(-1), Step(kMost), {}}};
   table.end = EndMessage{ExitStatus::stopped, "why"};
+  table.goodput = {odd_report().goodput.front(), {}};
+  table.untold_s = kOddNan;
   return table;
 }
 

@@ -77,6 +77,10 @@ TEST(Wire, FieldsComeBackEachByItself) {
   EXPECT_EQ(row.bytes_sent, kMost);
   EXPECT_EQ(row.microbatches, 12);
   EXPECT_EQ(row.transfer_s, 13.5);
+  const GoodputRow& goodput = std::get<ReportMessage>(report.body).goodput.at(0);
+  EXPECT_EQ(goodput.step, kMost);
+  EXPECT_EQ(goodput.idle_s, 10.5);
+  EXPECT_EQ(goodput.incarnation, kLeast);
 }
 
 TEST(Wire, BesideADeltaAViewDoesNotTravel) {
@@ -247,13 +251,14 @@ TEST(Wire, AValueOutOfItsRangeIsRefused) {
   EXPECT_EQ(error_with_end(ResendMessage{kWork, nullptr}, {2}),
             "invalid bool (2) in ResendMessage");  // whether there is a path
 
-  // Behind the works of a table follow the counts of two empty lists and no end; a work's last
-  // bytes are its phase, whether it was sent on, no path and its last stage, and three flags.
+  // Behind the works of a table follow the counts of two empty lists, no end, another empty list
+  // and a number; a work's last bytes are its phase, whether it was sent on, no path and its last
+  // stage, and three flags.
   TableMessage table;
   table.works = {{kWork, Phase::over, std::nullopt, std::nullopt, {}, false, false, false}};
   const auto error = [&](int phase, int sent, int flag) {
     std::vector<int> end{phase, sent, 0, 0, 0, 0, 0, flag, 0, 0};
-    end.resize(end.size() + 2 * sizeof(std::uint64_t) + 1);
+    end.resize(end.size() + 4 * sizeof(std::uint64_t) + 1);
     return error_with_end(table, end);
   };
   EXPECT_EQ(error(3, 0, 1), "");
