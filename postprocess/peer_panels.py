@@ -133,11 +133,11 @@ def bar_style(peers):
     return {"width": 0.78 if wide else 1.0, "linewidth": 0, "antialiased": wide}
 
 
-def legend_above(axes, columns):
-    """Entries over the bars, which leave room for them."""
+def legend_above(axes, columns, left=-0.02):
+    """Entries over the bars, which leave room for them. `left`: of the panel's width."""
     legend = axes.legend(
         loc="upper left",
-        bbox_to_anchor=(-0.02, 1.03),
+        bbox_to_anchor=(left, 1.03),
         ncols=columns,
         frameon=False,
         handlelength=0.8,
@@ -207,7 +207,7 @@ def draw_goodput(axes, goodput):
     axes.set(title=f"Goodput (% of a peer's life): {useful}, {ettr}")
     label_bars(axes, goodput)
     if shown:
-        legend_above(axes, len(shown))
+        legend_above(axes, len(shown), left=-0.005)
 
 
 def stage_colors(peers):

@@ -24,7 +24,7 @@ from harness.program import DEADLINE_S, ROOT
 from harness.test_case import SwarmpiTest
 
 SETTINGS = ("train.steps=8", "train.seed=5", "output.validate_every=4")
-TABLES = ("steps", "validation", "peers", "events", "throughput")
+TABLES = ("steps", "validation", "peers", "events", "throughput", "goodput")
 SCALE = "step"  # the coordinate of all columns
 
 
