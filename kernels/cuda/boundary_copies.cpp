@@ -109,7 +109,11 @@ std::unique_ptr<HostCopies> BoundaryCopies::under_way() {
 }
 
 BoundaryCopies::Room& BoundaryCopies::next_in() {
-  return *rooms_in_[turn_in_++ % rooms_in_.size()];
+  const auto earlier = [](const auto& a, const auto& b) {
+    const bool a_idle = a->from_host == nullptr, b_idle = b->from_host == nullptr;
+    return a_idle != b_idle ? a_idle : a->filled_as < b->filled_as;
+  };
+  return **std::min_element(rooms_in_.begin(), rooms_in_.end(), earlier);
 }
 
 void BoundaryCopies::fill(Room& room, const void* from_host, std::size_t size_bytes) {
@@ -120,6 +124,7 @@ void BoundaryCopies::fill(Room& room, const void* from_host, std::size_t size_by
   record(room.filled, in_);
   room.from_host = from_host;
   room.used_bytes = size_bytes;
+  room.filled_as = ++fills_;
 }
 
 void BoundaryCopies::bring(const void* from_host, std::size_t size_bytes,

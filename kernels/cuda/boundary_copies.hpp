@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -65,12 +66,13 @@ class BoundaryCopies {
     std::shared_ptr<const std::byte> keep = {};
     const void* from_host = nullptr;  // null: none that are still to be used
     std::size_t used_bytes = 0;
+    std::uint64_t filled_as = 0;  // a number that grows
   };
 
   static void make_large_enough(Room& room, std::size_t size_bytes);
   /// Copies into the room once what it had was used.
   void fill(Room& room, const void* from_host, std::size_t size_bytes);
-  /// The one that was filled longest ago: what nobody has read by then nobody will.
+  /// An idle one; else the one that was filled first: what nobody has read by now nobody will.
   Room& next_in();
 
   Device& device_;
@@ -81,7 +83,7 @@ class BoundaryCopies {
   std::shared_ptr<Event> last_out_;  // since the last under_way()
   std::mutex mutex_;                 // guards all below
   std::array<std::unique_ptr<Room>, kRooms / 2> rooms_in_;
-  std::size_t turn_in_ = 0;
+  std::uint64_t fills_ = 0;
 };
 
 }  // namespace swarmpi::kernels::cuda

@@ -96,6 +96,24 @@ TEST_F(BoundariesOnGpu, WhatWasFetchedAheadIsReadAndThenTheHostMayWriteToItsPlac
   EXPECT_TRUE(on_->elements(matrix) == values(2)) << "what was fetched counts once";
 }
 
+TEST_F(BoundariesOnGpu, WhatWasFetchedStaysUntilItIsReadOrTheOldestOfTwo) {
+  const Matrix matrix = on_->matrix(kRows, kColumns);
+  const auto first = host(values(1)), second = host(values(2)), third = host(values(3)),
+             fourth = host(values(4));
+  const auto kept = [](const std::shared_ptr<std::byte>& place) { return place.use_count() > 1; };
+  backend_->fetch_ahead(first, kBytes);
+  backend_->fetch_ahead(second, kBytes);
+  EXPECT_TRUE(kept(first) && kept(second));
+  backend_->copy_in(matrix, floats(second));
+  backend_->fetch_ahead(third, kBytes);
+  EXPECT_TRUE(kept(first) && kept(third)) << "there was an idle room";
+  backend_->fetch_ahead(fourth, kBytes);
+  EXPECT_FALSE(kept(first));
+  EXPECT_TRUE(kept(third) && kept(fourth));
+  for (const auto& place : {third, fourth}) backend_->copy_in(matrix, floats(place));
+  EXPECT_TRUE(on_->elements(matrix) == values(4));
+}
+
 TEST_F(BoundariesOnGpu, MoreMayBeFetchedThanThereIsRoomForAndReadInAnyOrder) {
   constexpr int kPlaces = 6;
   const Matrix matrix = on_->matrix(kRows, kColumns);
