@@ -168,10 +168,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "\"none\", \"paper\""},
         BadDeck{"[train]\nreduction = \"fast\"",
                 "d.toml:2: train.reduction = \"fast\" is not available in this version, only "
-                "\"reproducible\""},
-        BadDeck{"[compute]\nfidelity = \"simulated\"",
-                "d.toml:2: compute.fidelity = \"simulated\" is not available in this version, only "
-                "\"real\", \"emulated\""}));
+                "\"reproducible\""}));
 
 INSTANTIATE_TEST_SUITE_P(
     Rules, BadDecks,

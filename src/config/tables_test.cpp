@@ -89,6 +89,7 @@ TEST(Tables, KeysOfTwoRowsMayAlternate) {
 TEST(Tables, AreLeftAloneByRunsOnRealDevices) {
   EXPECT_EQ(config_of(kDeck).compute.fidelity, Fidelity::real);
   EXPECT_EQ(config_of(kDeck, {"compute.fidelity=emulated"}).compute.fidelity, Fidelity::emulated);
+  EXPECT_EQ(config_of(kDeck, {"compute.fidelity=simulated"}).compute.fidelity, Fidelity::simulated);
 }
 
 struct BadDeck {

@@ -70,6 +70,11 @@ Result<PreparedRun> prepare(const TrainOptions& options, Config config, const Mp
   const PeerId self = joins ? joins->self : PeerId(session.rank());
   const std::int64_t ranks = joins ? joins->ranks : session.ranks();
   if (Status status = check_ranks(config, ranks); !status.ok()) return status;
+  if (config.compute.fidelity == Fidelity::simulated) {
+    return Status::bad_input(
+        "compute.fidelity = \"simulated\": virtual time is what `swarmpi simulate` runs in: start "
+        "that, or leave the key out");
+  }
   InitialMembership membership = make_membership(ranks, config.swarm.spares);
   if (Status status = adopt_initial_weights(config.model); !status.ok()) {
     if (!options.resume) return status;

@@ -59,10 +59,9 @@ Keys compute_keys() {
            "CPU is late sooner"},
       {.name = "fidelity",
        .field = compute<&C::fidelity>(),
-       .available = {"real", "emulated"},
        .on_resume = kMayChange,
        .help = "\"emulated\": real kernels, but a job takes as long as on the device that "
-               "[[peers]] names; \"simulated\": virtual time"},
+               "[[peers]] names; \"simulated\": virtual time, which `swarmpi simulate` sets"},
   };
 }
 

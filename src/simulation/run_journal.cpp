@@ -1,0 +1,70 @@
+#include "simulation/run_journal.hpp"
+
+#include <limits>
+#include <utility>
+
+#include "core/check.hpp"
+#include "io/journal/follower.hpp"
+#include "io/run_file.hpp"
+
+namespace swarmpi {
+namespace {
+
+constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
+
+Record without_losses(Record row) {
+  if (auto* step = std::get_if<StepRow>(&row)) step->loss = step->grad_norm = kNothing;
+  if (auto* validation = std::get_if<ValidationRow>(&row)) validation->loss = kNothing;
+  return row;
+}
+
+}  // namespace
+
+RunJournal::RunJournal(std::string run_file, JournalBegin begin)
+    : run_file_(std::move(run_file)),
+      folder_(journal_folder(run_file_)),
+      begin_(std::move(begin)) {}
+
+void RunJournal::term_created(Term term) {
+  if (!status_.ok()) return;
+  begin_.term = term.value;
+  Result<std::unique_ptr<JournalWriter>> created = JournalWriter::create(folder_, begin_);
+  if (!created.ok()) {
+    status_ = created.status();
+    return;
+  }
+  SWARMPI_CHECK(created.value() != nullptr, "the virtual disk creates each term once");
+  writers_[term] = std::move(created).value();
+}
+
+void RunJournal::stored(Term term, const StoreRecord& record) {
+  if (!status_.ok() || !thinning_.keeps(record.row)) return;
+  const auto writer = writers_.find(term);
+  SWARMPI_CHECK(writer != writers_.end(), "a leader has created its term");
+  const auto* row = std::get_if<StepRow>(&record.row);
+  if (row != nullptr) begin_.from_step = row->step;
+  status_ = writer->second->append(without_losses(record.row));
+}
+
+Status RunJournal::sync() {
+  for (const auto& [term, writer] : writers_) {
+    if (status_.ok()) status_ = writer->sync();
+  }
+  return status_;
+}
+
+Status RunJournal::publish(bool complete, const std::string& invalid) {
+  if (writers_.empty()) return Status::failed("no peer has ever led");
+  if (Status synced = sync(); !synced.ok()) return synced;
+  JournalFollower journal(folder_, folder_ + "/rows");
+  const Result<bool> all = journal.read_on(std::numeric_limits<double>::infinity());
+  if (!all.ok()) return all.status();
+  journal.merge().settle();
+  MergedRows rows(journal.merge());
+  const std::string verdict = invalid.empty() ? kSimulatedVerdict : "invalid: " + invalid;
+  const RunFileHead head{begin_.origin, complete, verdict, kSimulatedFidelity};
+  if (Status written = write_run_file(run_file_, head, rows); !written.ok()) return written;
+  return complete ? mark_complete(folder_, writers_.rbegin()->first.value) : Status();
+}
+
+}  // namespace swarmpi
