@@ -65,7 +65,7 @@ double pass_s(const Config& config, const std::vector<StageSpec>& specs, const D
   if (const auto* backward = std::get_if<BackwardJob>(&job)) work = &backward->work;
   if (work == nullptr) return 0;
   const StageSpec& spec = specs.at(static_cast<std::size_t>(work->stage.value));
-  return device_s(device, job_flops(config, spec, job, result));
+  return device_s(device, job_flops(config, spec, job, result), config.model.width);
 }
 
 StageMemory stage_memory(const Config& config, const StageSpec& spec, kernels::Backend& backend) {
