@@ -186,6 +186,9 @@ class RandomConfigs {
       if (!config.swarm.allow_mixed) row.kernels = PeerKernels::as_all;
     }
     if (between(0, 1) == 1 && !config.peer_classes.empty()) config.peer_classes[0].peers.clear();
+    if (config.compute.fidelity == Fidelity::emulated) {
+      for (PeersConfig& row : config.peer_classes) row.site.clear();  // shared lines, perhaps
+    }
   }
 
   static void keep_rules_of_collectives(Config& config) {

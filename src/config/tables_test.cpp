@@ -250,6 +250,13 @@ TEST(Tables, ANetworkIsLinksSitesAndRoutes) {
   EXPECT_TRUE(deck_differences(config, config_of(resolved_deck(config))).empty());
 }
 
+TEST(Tables, ASharedLineThatNoPeerHasIsNotInTheWayOfEmulation) {
+  const Config config = config_of(
+      "[compute]\nfidelity = \"emulated\"\n[sites.a]\nup_mbps = 5\n[sites.b]\n[[routes]]\n"
+      "sites = [\"a\", \"b\"]\nmbps = 7\n[[peers]]\nsite = \"b\"");
+  EXPECT_EQ(config.routes.at(0).mbps, 7);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Networks, BadTables,
     testing::Values(
@@ -266,6 +273,11 @@ INSTANTIATE_TEST_SUITE_P(
                 "[[routes]]\nsites = [\"b\", \"a\"]",
                 "d.toml:6: routes.sites: there is a route between \"b\" and \"a\" already: one "
                 "is for both directions"},
+        BadDeck{"[compute]\nfidelity = \"emulated\"\n[sites.a]\nup_mbps = 5\n[[peers]]\n"
+                "site = \"a\"",
+                "d.toml:4: sites.a.up_mbps is shared by several peers, which compute.fidelity = "
+                "\"emulated\" is not available for in this version: each rank knows its own "
+                "messages"},
         BadDeck{"[devices.a]\ngflops = 1\npeak_tflops = 1",
                 "d.toml:3: devices.a has gflops and peak_tflops: leave one of them out"},
         BadDeck{"[devices.a]\ngflops = 1\nefficiency = 0.5",
