@@ -57,7 +57,7 @@ TableSpec devices_table() {
         .field = device<&D::memory_gb>(),
         .unit = "GB",
         .range = from_to(0, kMostMemoryGb),
-        .help = "memory of one peer, as compute.memory_gb; 0: as there"},
+        .help = "most memory of one peer, where there is no less for it anyway; 0: no bound"},
        {.name = "price_per_hour",
         .field = device<&D::price_per_hour>(),
         .range = {.min = 0, .max = 1e9},
