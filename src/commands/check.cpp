@@ -7,8 +7,10 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "commands/bench/bench.hpp"
+#include "commands/machines_report.hpp"
 #include "config/deck.hpp"
 #include "config/rules.hpp"
 #include "core/hash.hpp"
@@ -322,6 +324,9 @@ void describe_peers(const Config& config, const std::vector<StageSpec>& stages,
     if (config.swarm.shadows > 0) lines.push_back(shadows_text(config, stages, backend));
   }
   lines.push_back(order_of_work(config, view, workers));
+  for (std::string& line : machines_report(config, stages, view, workers)) {
+    lines.push_back(std::move(line));
+  }
   const LargestPeer largest = largest_peer(config, stages, backend, view, plan, workers);
   describe_memory(config, largest, lines);
   if (config.swarm.has_owners()) {

@@ -51,6 +51,18 @@ Status refuse_too_large(const MemoryNeeds& needs, std::int64_t ranks,
                            ", this one may take " + readable_bytes(static_cast<double>(*budget)));
 }
 
+// What this peer may take: what there is for it, and where it is emulated no more than its device
+// has.
+std::optional<std::int64_t> budget_of(const Config& config, PeerId self,
+                                      const kernels::Backend& backend, std::int64_t peers_on_host) {
+  const std::optional<std::int64_t> budget = budget_bytes(config, backend, peers_on_host);
+  const std::optional<DeviceConfig> device = device_of(config, self);
+  const bool emulated = config.compute.fidelity == Fidelity::emulated;
+  if (!emulated || !device || device->memory_gb == 0) return budget;
+  const auto of_device = static_cast<std::int64_t>(device->memory_gb * 1e9);
+  return budget ? std::min(*budget, of_device) : of_device;
+}
+
 // A change of the view is repaired like a death: without that a rebalancer would move nobody.
 Status refuse_moves_without_recovery(const Config& config, const MpiSession& session,
                                      std::int64_t ranks, bool joins) {
@@ -94,7 +106,7 @@ Result<PreparedRun> prepare(const TrainOptions& options, Config config, const Mp
   if (!backend.ok()) return backend.status();
   const auto workers = static_cast<std::int64_t>(membership.workers.size());
   const std::int64_t peers_on_host = joins ? joins->peers_on_host : session.ranks_on_host();
-  const auto budget = budget_bytes(config, *backend.value(), peers_on_host);
+  const auto budget = budget_of(config, self, *backend.value(), peers_on_host);
   MemoryNeeds needs = memory_needs(config, specs, *backend.value(), workers);
   if (Status status = refuse_too_large(needs, ranks, budget); !status.ok()) return status;
   if (Status status = refuse_moves_without_recovery(config, session, ranks, joins.has_value());

@@ -17,6 +17,7 @@ Keys compute_keys() {
   return {
       {.name = "kernels",
        .field = compute<&C::kernels>(),
+       .available = {"native", "reference", "cuda"},
        .on_resume = kMayChange,
        .help = "\"native\": fast, the bits depend on CPU and threads; \"reference\": slow, the "
                "same bits on every machine; \"cuda\": a GPU, the bits depend on its model, driver "
