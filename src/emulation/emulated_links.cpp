@@ -19,7 +19,7 @@ constexpr double kFlushPollS = 1e-3;
 
 Shipment shipment(PeerId from, PeerId to, const Message& message) {
   const Frame frame(pack(message), kAnyFragmentBytes);
-  return {from, to, static_cast<std::int64_t>(frame.total_bytes()), overtakes(message)};
+  return {from, to, static_cast<std::int64_t>(frame.modelled_bytes()), overtakes(message)};
 }
 
 }  // namespace
