@@ -1,5 +1,5 @@
-"""Peers whose preemption is emulated: they fall silent, and others may come in their place; and peers
-behind emulated links.
+"""Peers whose preemption is emulated: they fall silent, and others may come in their place; peers
+behind emulated links, and peers that compute nothing.
 
 Needs no MPI that reports deaths. The program under test is $SWARMPI, its launcher $SWARMPI_MPIRUN.
 """
@@ -250,6 +250,58 @@ class Links(EmulatedTest):
         )
         for said in (r"peer 1 +kill", r"peer 0 +kill", r"peer 4 +join", r"peer 5 +join"):
             self.assertRegex(out, said)
+
+
+@unittest.skipUnless(MPIRUN, "there is no mpirun")
+class Hollow(EmulatedTest):
+    """Peers that compute nothing: wide stages fit, and nothing can be taken for learning."""
+
+    settings = ("train.steps=20", "output.checkpoint_every=5", "output.validate_every=0")
+
+    def hollow(self, *settings, ranks=4):
+        """What a swarm said whose kernels are none, and its run file."""
+        status, out, err, run = self.swarm("compute.kernels=none", *settings, ranks=ranks)
+        self.assertEqual(status, 0, out + err)
+        self.assert_complete(run, out + err)
+        self.assertIn("verdict      simulated, complete", out)
+        return out, run
+
+    def test_it_ends_and_says_that_nothing_was_learned(self):
+        out, run = self.hollow()
+        self.assertIn("loss nan", out)
+        status, _, err = self.run_program("compare", run, self.reference)
+        self.assertEqual(status, 2, err)
+        self.assertIn("is simulated and", err)
+        self.assertEqual(self.run_program("compare", run, run)[0], 0)
+
+    def test_wide_stages_fit(self):
+        self.hollow("model.width=4096", "model.heads=32", "train.steps=3", ranks=8)
+
+    def test_peers_die_and_come(self):
+        out, _ = self.hollow(
+            "train.steps=300", *self.trace("0.3,kill,1", "0.5,kill,0", "0.6,join,4", "0.8,join,5")
+        )
+        for said in (r"peer 1 +kill", r"peer 0 +kill", r"peer 4 +join", r"peer 5 +join"):
+            self.assertRegex(out, said)
+
+    def test_a_stage_that_is_lost_goes_back_to_the_checkpoint(self):
+        out, _ = self.hollow(
+            "train.steps=300",
+            *self.trace("0.5,kill,0", "0.5,kill,2"),
+            "swarm.spares=2",
+            ranks=6,
+        )
+        self.assertRegex(out, r"incarnation")
+
+    def test_it_is_not_resumed(self):
+        self.hollow()
+        arguments, _ = self.training(
+            *("swarm", *self.settings, "compute.fidelity=emulated", "compute.kernels=none"),
+            resume=self.path("swarm", "RUN.checkpoints"),
+        )
+        status, _, err = self.run_program(*arguments)
+        self.assertEqual(status, 2, err)
+        self.assertIn("computed nothing that could be resumed", err)
 
 
 if __name__ == "__main__":

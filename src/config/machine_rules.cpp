@@ -150,6 +150,32 @@ Broken check_emulated_lines(const Config& config) {
   return std::nullopt;
 }
 
+/// Who computes nothing is emulated or simulated, and none of its peers computes.
+Broken check_no_kernels(const Config& config) {
+  if (config.compute.kernels != Kernels::none) return std::nullopt;
+  const auto refuse = [](std::vector<std::string> keys, const std::string& why) {
+    keys.insert(keys.begin(), "compute.kernels");
+    return BrokenRule{std::move(keys), "compute.kernels = \"none\" computes nothing: " + why};
+  };
+  if (config.compute.fidelity == Fidelity::real) {
+    return refuse({"compute.fidelity"}, "it needs compute.fidelity = \"emulated\"");
+  }
+  if (config.output.validate_every > 0) {
+    return refuse({"output.validate_every"}, "set output.validate_every = 0");
+  }
+  for (std::size_t row = 0; row < config.peer_classes.size(); ++row) {
+    const PeerKernels kernels = config.peer_classes[row].kernels;
+    if (!kernels_differ(kernels, config.compute.kernels)) continue;
+    return refuse({"peers[" + std::to_string(row) + "].kernels"},
+                  "nor can some peers, by peers.kernels = " + toml_string(name_of(kernels)));
+  }
+  for (const FaultAt& fault : config.faults_at) {
+    if (fault.event != FaultEvent::flip) continue;
+    return refuse({"faults.at"}, "there is no state for faults.at.event = \"flip\"");
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 bool kernels_differ(PeerKernels of_peers, Kernels of_all) {
@@ -162,6 +188,7 @@ std::optional<BrokenRule> broken_rule_of_machines(const Config& config) {
   }
   if (auto broken = check_routes(config)) return broken;
   if (auto broken = check_emulated_lines(config)) return broken;
+  if (auto broken = check_no_kernels(config)) return broken;
   return check_peer_lists(config);
 }
 

@@ -145,6 +145,11 @@ class RandomConfigs {
     for (std::size_t i = 0; i < config.devices.size(); ++i) config.devices[i].name = names[i];
     for (std::size_t i = 0; i < config.links.size(); ++i) config.links[i].name = names[i];
     for (std::size_t i = 0; i < config.sites.size(); ++i) config.sites[i].name = names[i];
+    if (config.compute.kernels == Kernels::none) {
+      if (config.compute.fidelity == Fidelity::real) config.compute.fidelity = Fidelity::emulated;
+      config.output.validate_every = 0;
+      for (PeersConfig& row : config.peer_classes) row.kernels = PeerKernels::as_all;
+    }
     keep_rules_of_machines(config);
     if (config.model.width / config.model.heads > 256) {  // too wide for a GPU
       config.compute.kernels = Kernels::native;
@@ -155,6 +160,9 @@ class RandomConfigs {
       if (fault.event == FaultEvent::flip) fault.point = FaultPoint::any;
       const bool of_one = fault.event != FaultEvent::flip && fault.point == FaultPoint::backward;
       fault.microbatch = of_one ? between(-1, config.train.microbatches - 1) : -1;
+    }
+    if (config.compute.kernels == Kernels::none) {
+      std::erase_if(config.faults_at, [](const auto& f) { return f.event == FaultEvent::flip; });
     }
     keep_rules_of_collectives(config);
   }

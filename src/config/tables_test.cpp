@@ -279,6 +279,13 @@ INSTANTIATE_TEST_SUITE_P(
                 "d.toml:4: sites.a.up_mbps is shared by several peers, which compute.fidelity = "
                 "\"emulated\" is not available for in this version: each rank knows its own "
                 "messages"},
+        BadDeck{"[compute]\nkernels = \"none\"",
+                "d.toml:2: compute.kernels = \"none\" computes nothing: it needs "
+                "compute.fidelity = \"emulated\""},
+        BadDeck{"[compute]\nkernels = \"none\"\nfidelity = \"emulated\"\n[output]\n"
+                "validate_every = 5",
+                "d.toml:2: compute.kernels = \"none\" computes nothing: set "
+                "output.validate_every = 0"},
         BadDeck{"[devices.a]\ngflops = 1\npeak_tflops = 1",
                 "d.toml:3: devices.a has gflops and peak_tflops: leave one of them out"},
         BadDeck{"[devices.a]\ngflops = 1\nefficiency = 0.5",

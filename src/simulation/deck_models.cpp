@@ -6,7 +6,7 @@
 
 #include "core/check.hpp"
 #include "hardware/device.hpp"
-#include "model/cost.hpp"
+#include "model/job_costs.hpp"
 
 namespace swarmpi {
 namespace {
@@ -56,7 +56,7 @@ double DeviceCosts::seconds(PeerId peer, const Job& job) {
   if (known < 0) {
     BackwardResult result;
     result.with_forward = *kind == kBackwardWithForward;
-    known = pass_s(config_, specs_, device.config, job, result);
+    known = JobCosts(config_, specs_).seconds(device.config, job, result);
   }
   return known;
 }

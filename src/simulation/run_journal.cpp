@@ -4,21 +4,11 @@
 #include <utility>
 
 #include "core/check.hpp"
+#include "core/unlearned.hpp"
 #include "io/journal/follower.hpp"
 #include "io/run_file.hpp"
 
 namespace swarmpi {
-namespace {
-
-constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
-
-Record without_losses(Record row) {
-  if (auto* step = std::get_if<StepRow>(&row)) step->loss = step->grad_norm = kNothing;
-  if (auto* validation = std::get_if<ValidationRow>(&row)) validation->loss = kNothing;
-  return row;
-}
-
-}  // namespace
 
 RunJournal::RunJournal(std::string run_file, JournalBegin begin)
     : run_file_(std::move(run_file)),

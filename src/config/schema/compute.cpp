@@ -17,11 +17,11 @@ Keys compute_keys() {
   return {
       {.name = "kernels",
        .field = compute<&C::kernels>(),
-       .available = {"native", "reference", "cuda"},
        .on_resume = kMayChange,
        .help = "\"native\": fast, the bits depend on CPU and threads; \"reference\": slow, the "
                "same bits on every machine; \"cuda\": a GPU, the bits depend on its model, driver "
-               "and cuBLASLt"},
+               "and cuBLASLt; \"none\": nothing is computed, for emulated and simulated peers: "
+               "losses are NaN"},
       {.name = "threads",
        .field = compute<&C::threads>(),
        .range = from_to(1, 1024),
