@@ -50,7 +50,6 @@ def read(root, name):
 KEY = re.compile(r"^  (\w+)(?: = (.*?))?\s{2,}(\S.*)$")
 SECTION = re.compile(r"^(\[\[?[\w.]+\]\]?)(?:\s+(\S.*))?$")
 ONLY = re.compile(r" ?\[this version: only (.*?)\]")
-LATER = "Names for later versions, refused in this one: "
 REQUIRED = "; must be given"
 
 
@@ -87,11 +86,11 @@ def parsed_key(head, meaning):
 
 
 def parsed_reference(printed):
-    """The reference as (sections, names for later versions).
+    """The reference as a list of sections: each a header, its help and its keys.
 
-    A section is a list of header, help and keys. Trouble if a line is not understood.
+    Trouble if a line is not understood.
     """
-    sections, later = [], ""
+    sections = []
     lines = iter(printed.partition("\n\n")[2].splitlines())
     for line in lines:
         header, key = SECTION.match(line), KEY.match(line)
@@ -104,13 +103,11 @@ def parsed_reference(printed):
             if not meaning.startswith("      "):
                 raise Trouble(f"check --reference: no line explains the key {key.group(1)}")
             sections[-1][2].append(parsed_key(key, meaning.strip()))
-        elif line.startswith(LATER):
-            later = line.removeprefix(LATER)
         else:
             raise Trouble(f"check --reference: generated_docs.py does not understand: {line}")
     if not sections:
         raise Trouble("check --reference prints no section")
-    return sections, later
+    return sections
 
 
 def shown_values(text):
@@ -132,7 +129,7 @@ def key_row(key, section=""):
 
 
 def deck_reference(root):
-    sections, later = parsed_reference(printed_reference(root))
+    sections = parsed_reference(printed_reference(root))
     heads = ["key", "type and range", "default", "meaning"]
     parts = [
         "Keys with \\* may differ from the checkpoint's deck when a run is resumed. An integer\n"
@@ -147,15 +144,13 @@ def deck_reference(root):
         rows = [key_row(key) for key in keys if not key["later"]]
         parts.append(table(heads, rows))
         refused += [key_row(key, prefix) for key in keys if key["later"]]
-    if refused or later:
+    if refused:
         parts.append("### Not available in this version\n")
         parts.append(
             "The schema knows these keys. A deck that gives one of them another value than its\n"
             "default is refused.\n"
         )
-        names = filter(None, later.split(", "))
-        rows = [(f"`{name}`", "", "", "a name for later versions") for name in names]
-        parts.append(table(["key or section", *heads[1:]], refused + rows))
+        parts.append(table(heads, refused))
     return "\n".join(parts)
 
 

@@ -37,8 +37,6 @@ REFERENCE = """The deck.
 [[peers]]  any number of times: which peers
   peers = []                      a list of integers
       their ids
-
-Names for later versions, refused in this one: links
 """
 
 
@@ -140,7 +138,7 @@ class Sources(Tree):
             self.mutations("own_term 17\nwindow Suite.Test\nolder 3\n", record)
 
     def test_the_reference_is_taken_apart(self):
-        sections, later = sources.parsed_reference(REFERENCE)
+        sections = sources.parsed_reference(REFERENCE)
         self.assertEqual([header for header, _, _ in sections], ["[swarm]", "[[peers]]"])
         stages, method, event = sections[0][2]
         self.assertEqual((stages["default"], stages["resumes"]), ("2", True))
@@ -148,7 +146,6 @@ class Sources(Tree):
         self.assertTrue(method["later"])
         self.assertEqual((event["default"], event["later"]), (None, False))
         self.assertEqual(event["values"], ['"kill"', '"flip"'])
-        self.assertEqual(later, "links")
 
     def test_a_line_of_the_reference_that_is_not_understood_is_noticed(self):
         with self.assertRaisesRegex(sources.Trouble, "does not understand: what is this"):

@@ -61,11 +61,15 @@ class Decks(Refused):
     def test_what_this_version_cannot_do(self):
         for setting in (
             "train.reduction=fast",
-            "compute.fidelity=simulated",
             "swarm.compress_gradients=int4",
         ):
             with self.subTest(setting=setting):
                 self.refused(setting, says=[setting.split("=")[0], "not available in this version"])
+
+    def test_virtual_time(self):
+        self.refused(
+            "compute.fidelity=simulated", says=["compute.fidelity", "`swarmpi simulate`"]
+        )
 
     def test_shadows_where_there_can_be_none(self):
         self.refused("swarm.shadows=1", says=["swarm.shadows = 1", "swarm.spares = 0"])

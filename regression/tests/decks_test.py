@@ -98,6 +98,31 @@ class Decks(SwarmpiTest):
                 )
                 self.assertEqual(status, 0, out + err)
 
+    def test_a_deck_may_have_the_classes_of_hardware(self):
+        folder = ROOT / "inputs" / "hardware"
+        names = {
+            table: re.findall(rf"^\[{table}\.(\w+)\]", (folder / file).read_text(), re.MULTILINE)
+            for table, file in (("devices", "devices.toml"), ("links", "networks.toml"))
+        }
+        self.assertEqual(names["devices"], ["t4", "v100", "a100", "h100"])
+        self.assertEqual(names["links"], ["region", "far", "home"])
+        peers = "".join(
+            f'[[peers]]\npeers = [{peer}]\ndevice = "{names["devices"][peer]}"\n'
+            f'link = "{link}"\nsite = "europe"\n'
+            for peer, link in enumerate(names["links"])
+        )
+        self.write(
+            "mine.toml",
+            'include = ["inputs/hardware/devices.toml", "inputs/hardware/networks.toml"]\n'
+            '[data]\npaths = ["build/data/quickstart.bin"]\n'
+            '[swarm]\npeers = 3\n[compute]\nfidelity = "emulated"\n' + peers,
+        )
+        status, out, err = self.run_program("check", "mine.toml", cwd=self.folder)
+        self.assertEqual(status, 0, out + err)
+        for words_ in ("t4, region, europe", "v100, far, europe", "a100, home, europe"):
+            self.assertIn(words_, out)
+        self.assertIn("held up by", out)
+
     @unittest.skipUnless(reports_deaths(), "this MPI reports no deaths")
     def test_the_commands_of_all_decks_work_one_after_the_other(self):
         environment = self.environment()

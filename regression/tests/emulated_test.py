@@ -1,4 +1,5 @@
-"""Peers whose preemption is emulated: they fall silent, and others may come in their place.
+"""Peers whose preemption is emulated: they fall silent, and others may come in their place; peers
+behind emulated links, and peers that compute nothing.
 
 Needs no MPI that reports deaths. The program under test is $SWARMPI, its launcher $SWARMPI_MPIRUN.
 """
@@ -22,9 +23,8 @@ device = "slow"
 """
 
 
-@unittest.skipUnless(MPIRUN, "there is no mpirun")
-class Emulated(ReferenceTest):
-    """A swarm some of whose peers are gone for a while, or for good."""
+class EmulatedTest(ReferenceTest):
+    """Base of tests of swarms on two stages, whose devices are emulated."""
 
     settings = SETTINGS
 
@@ -51,7 +51,7 @@ class Emulated(ReferenceTest):
     def swarm(self, *settings, ranks=4):
         """Status, output and errors of a swarm on two stages, and its run file."""
         emulated = ("swarm.stages=2", "compute.fidelity=emulated")
-        arguments, run = self.training("swarm", *SETTINGS, *emulated, *settings, quiet=False)
+        arguments, run = self.training("swarm", *self.settings, *emulated, *settings, quiet=False)
         return *self.start_swarm(ranks, *arguments).result(60), run
 
     def assert_undisturbed(self, *settings, ranks=4):
@@ -60,6 +60,11 @@ class Emulated(ReferenceTest):
         self.assert_complete(run, out + err)
         self.assert_same_run(self.reference, run)
         return out
+
+
+@unittest.skipUnless(MPIRUN, "there is no mpirun")
+class Emulated(EmulatedTest):
+    """A swarm some of whose peers are gone for a while, or for good."""
 
     def assert_ends_and_resumes(self, *settings, ranks=4):
         """It ends with status 3 and goes on, bit for bit; returns what it said."""
@@ -202,6 +207,101 @@ class Emulated(ReferenceTest):
         self.assertIn("no peer is left", err)
         resumed = self.train("swarm", *SETTINGS, resume=self.path("swarm", "RUN.checkpoints"))
         self.assert_same_run(self.reference, resumed)
+
+
+@unittest.skipUnless(MPIRUN, "there is no mpirun")
+class Links(EmulatedTest):
+    """Messages that take their time: no bit depends on it."""
+
+    settings = ("train.steps=30", "output.checkpoint_every=10", "output.validate_every=0")
+    # Forth and back over one cut, a report, the seal, its answer and the commit: each goes one way.
+    ways_of_a_step = 6
+
+    def behind(self, **link):
+        """Settings that put all peers behind such a link."""
+        keys = ", ".join(f"{key} = {value}" for key, value in link.items())
+        listed = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"
+        peers = f'{{peers = {listed}, device = "slow", link = "home"}}'
+        return f"links.home={{{keys}}}", f"peers=[{peers}]"
+
+    def seconds(self, out):
+        """What the summary says that the run took."""
+        return float(re.search(r"\nwall time +([0-9.]+) s\n", out)[1])
+
+    def test_a_step_waits_for_the_latency(self):
+        out = self.assert_undisturbed(*self.behind(latency_s=0.01))
+        self.assertNotIn("suspect", out)
+        self.assertGreaterEqual(self.seconds(out), 30 * self.ways_of_a_step * 0.02)
+
+    def test_a_jittery_link_keeps_the_order(self):
+        out = self.assert_undisturbed(*self.behind(latency_s=0.002, jitter_s=0.01))
+        self.assertNotIn("suspect", out)
+
+    def test_a_narrow_link_is_not_taken_for_a_death(self):
+        out = self.assert_undisturbed(
+            *self.behind(up_mbps=2, down_mbps=4), "swarm.suspect_after_s=1.5"
+        )
+        self.assertNotIn("suspect", out)
+
+    def test_peers_die_and_come_behind_slow_links(self):
+        out = self.assert_undisturbed(
+            *self.behind(latency_s=0.005, up_mbps=20, down_mbps=20),
+            *self.trace("0.6,kill,1", "0.9,kill,0", "1.1,join,4", "1.3,join,5"),
+        )
+        for said in (r"peer 1 +kill", r"peer 0 +kill", r"peer 4 +join", r"peer 5 +join"):
+            self.assertRegex(out, said)
+
+
+@unittest.skipUnless(MPIRUN, "there is no mpirun")
+class Hollow(EmulatedTest):
+    """Peers that compute nothing: wide stages fit, and nothing can be taken for learning."""
+
+    settings = ("train.steps=20", "output.checkpoint_every=5", "output.validate_every=0")
+
+    def hollow(self, *settings, ranks=4):
+        """What a swarm said whose kernels are none, and its run file."""
+        status, out, err, run = self.swarm("compute.kernels=none", *settings, ranks=ranks)
+        self.assertEqual(status, 0, out + err)
+        self.assert_complete(run, out + err)
+        self.assertIn("verdict      simulated, complete", out)
+        return out, run
+
+    def test_it_ends_and_says_that_nothing_was_learned(self):
+        out, run = self.hollow()
+        self.assertIn("loss nan", out)
+        status, _, err = self.run_program("compare", run, self.reference)
+        self.assertEqual(status, 2, err)
+        self.assertIn("is simulated and", err)
+        self.assertEqual(self.run_program("compare", run, run)[0], 0)
+
+    def test_wide_stages_fit(self):
+        self.hollow("model.width=4096", "model.heads=32", "train.steps=3", ranks=8)
+
+    def test_peers_die_and_come(self):
+        out, _ = self.hollow(
+            "train.steps=300", *self.trace("0.3,kill,1", "0.5,kill,0", "0.6,join,4", "0.8,join,5")
+        )
+        for said in (r"peer 1 +kill", r"peer 0 +kill", r"peer 4 +join", r"peer 5 +join"):
+            self.assertRegex(out, said)
+
+    def test_a_stage_that_is_lost_goes_back_to_the_checkpoint(self):
+        out, _ = self.hollow(
+            "train.steps=300",
+            *self.trace("0.5,kill,0", "0.5,kill,2"),
+            "swarm.spares=2",
+            ranks=6,
+        )
+        self.assertRegex(out, r"incarnation")
+
+    def test_it_is_not_resumed(self):
+        self.hollow()
+        arguments, _ = self.training(
+            *("swarm", *self.settings, "compute.fidelity=emulated", "compute.kernels=none"),
+            resume=self.path("swarm", "RUN.checkpoints"),
+        )
+        status, _, err = self.run_program(*arguments)
+        self.assertEqual(status, 2, err)
+        self.assertIn("computed nothing that could be resumed", err)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,10 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "commands/bench/bench.hpp"
+#include "commands/machines_report.hpp"
 #include "config/deck.hpp"
 #include "config/rules.hpp"
 #include "core/hash.hpp"
@@ -19,6 +21,7 @@
 #include "model/cost.hpp"
 #include "model/initial_weights.hpp"
 #include "model/make_backend.hpp"
+#include "model/peer_budget.hpp"
 #include "model/tensors.hpp"
 #include "protocol/membership/initial_membership.hpp"
 #include "protocol/method/layout.hpp"
@@ -227,19 +230,35 @@ RunPlan plan_of(const Config& config, const std::vector<StageSpec>& stages,
   return plan;
 }
 
-InitialMembership membership_of(std::int64_t ranks, std::int64_t spares,
-                                std::optional<std::int64_t> budget) {
-  InitialMembership membership = make_membership(ranks, spares);
-  for (const PeerId peer : membership.all()) {
-    if (budget) membership.budgets[peer] = *budget;
+/// By the machine and the devices of the deck; none: no bound.
+Budgets budgets_of(const Config& config, const kernels::Backend& backend) {
+  Budgets budgets;
+  for (const PeerId peer : make_membership(config.swarm.peers, 0).all()) {
+    const auto budget = peer_budget_bytes(config, peer, backend, sharers_of(config, backend));
+    if (budget) budgets[peer] = *budget;
   }
+  return budgets;
+}
+
+std::optional<std::int64_t> least_budget(const Config& config, const kernels::Backend& backend) {
+  std::optional<std::int64_t> least;
+  for (const auto& [peer, budget] : budgets_of(config, backend)) {
+    least = std::min(least.value_or(budget), budget);
+  }
+  return least;
+}
+
+InitialMembership membership_of(std::int64_t ranks, std::int64_t spares, Budgets budgets) {
+  InitialMembership membership = make_membership(ranks, spares);
+  membership.budgets = std::move(budgets);
   return membership;
 }
 
 /// The least number of peers that have room for all stages.
 std::int64_t least_peers(const Config& config, const RunPlan& plan, std::int64_t budget) {
   for (std::int64_t peers = 1; peers < config.swarm.peers; ++peers) {
-    const InitialMembership membership = membership_of(peers, 0, budget);
+    InitialMembership membership = make_membership(peers, 0);
+    for (const PeerId peer : membership.all()) membership.budgets[peer] = budget;
     if (lay_out_in_room(plan, {membership.workers, {}}, membership.budgets)) return peers;
   }
   return config.swarm.peers;
@@ -276,16 +295,20 @@ std::string source_of_budget(const Config& config, const kernels::Backend& backe
 /// What a peer may take and can hold, and how many deaths leave room for all stages.
 void describe_room(const Config& config, const kernels::Backend& backend, const RunPlan& plan,
                    std::int64_t workers, std::vector<std::string>& lines) {
-  const std::optional<std::int64_t> budget =
-      budget_bytes(config, backend, sharers_of(config, backend));
+  const std::optional<std::int64_t> budget = least_budget(config, backend);
+  const bool hollow = config.compute.kernels == Kernels::none;
   if (!budget) {
-    lines.push_back(
-        "memory of a peer   not bounded: compute.memory_gb is 0, and what this machine "
-        "has cannot be read");
+    lines.push_back(hollow ? "memory of a peer   not bounded: it computes nothing"
+                           : "memory of a peer   not bounded: compute.memory_gb is 0, and what "
+                             "this machine has cannot be read");
     return;
   }
+  const bool of_device =
+      hollow || budget != budget_bytes(config, backend, sharers_of(config, backend));
   lines.push_back("memory of a peer   " + bytes(*budget) + " (" +
-                  source_of_budget(config, backend) + ")");
+                  (of_device && config.compute.memory_gb == 0 ? "the least of the peers' devices"
+                                                              : source_of_budget(config, backend)) +
+                  ")");
   std::vector<std::int64_t> sizes;
   Numbers too_large;
   for (std::size_t s = 0; s < plan.needs.stages.size(); ++s) {
@@ -310,6 +333,10 @@ void describe_room(const Config& config, const kernels::Backend& backend, const 
                                                        counted(least, "peer"))));
 }
 
+void append(std::vector<std::string> more, std::vector<std::string>& lines) {
+  std::move(more.begin(), more.end(), std::back_inserter(lines));
+}
+
 /// Describes who serves what on `swarm.peers` ranks, the window, and the memory of the largest
 /// peer.
 void describe_peers(const Config& config, const std::vector<StageSpec>& stages,
@@ -322,14 +349,18 @@ void describe_peers(const Config& config, const std::vector<StageSpec>& stages,
   }
   const std::int64_t workers = ranks - config.swarm.spares;
   const RunPlan plan = plan_of(config, stages, backend, workers);
-  const auto budget = budget_bytes(config, backend, sharers_of(config, backend));
-  const InitialMembership membership = membership_of(ranks, config.swarm.spares, budget);
+  const InitialMembership membership =
+      membership_of(ranks, config.swarm.spares, budgets_of(config, backend));
   describe_room(config, backend, plan, workers, lines);
   const std::optional<View> dealt = first_deal(plan, membership);
   if (!dealt) {
     lines.push_back("peers              cannot hold all stages: " +
                     shortage(plan, {membership.workers, membership.spares, {}, config.swarm.pins},
                              membership.budgets));
+    // Its machines may not be this one.
+    if (const auto anywhere = first_deal(plan, membership_of(ranks, config.swarm.spares, {}))) {
+      append(machines_report(config, stages, *anywhere, workers), lines);
+    }
     return;
   }
   const View& view = *dealt;
@@ -344,6 +375,7 @@ void describe_peers(const Config& config, const std::vector<StageSpec>& stages,
     if (config.swarm.shadows > 0) lines.push_back(shadows_text(config, stages, backend));
   }
   lines.push_back(order_of_work(config, view, workers));
+  append(machines_report(config, stages, view, workers), lines);
   const LargestPeer largest = largest_peer(config, stages, backend, view, plan, workers);
   describe_memory(config, largest, lines);
   if (config.swarm.has_owners()) {

@@ -49,6 +49,38 @@ TEST_F(Check, TheReportNamesEveryStage) {
     EXPECT_NE(out.str().find(part), std::string::npos) << part;
 }
 
+TEST_F(Check, TheReportTellsWhatWorkTakesOnEachClassOfMachines) {
+  const auto report = [this](const std::vector<std::string>& more) {
+    std::vector<std::string> overrides = {
+        "swarm.peers=4", "devices.t4={gflops = 1e6, overhead_s = 0.5, price_per_hour = 0.25}",
+        "links.home={latency_s = 0.01, up_mbps = 200, down_mbps = 200}",
+        R"(peers=[{device = "t4", link = "home"}])"};
+    overrides.insert(overrides.end(), more.begin(), more.end());
+    std::ostringstream out;
+    const Status status = run_check({(folder_ / "deck.toml").string(), overrides}, out);
+    EXPECT_TRUE(status.ok()) << status.message();
+    return out.str();
+  };
+  const auto holds = [](const std::string& text, const char* part) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  };
+  const std::string text = report({});
+  holds(text,
+        "#   t4, home         4 peers, stage 1: both passes 500 ms; boundaries 655 us up, 655 "
+        "us down; round trip to such a peer 40 ms; reduction 4");
+  holds(text,
+        "# held up by         stage 0: 2 microbatches a second; the next, stage 1, does 4; a "
+        "step takes 4.0");
+  holds(text, "# price              1 an hour for all peers");
+  holds(
+      report({"swarm.window=1"}),
+      "# held up by         what is in flight: a microbatch is under way for 1.54 s, so that 1 at "
+      "a time make 0.649 a second; stage 0, the slowest, could do 2");
+  holds(report({"links.home={up_mbps = 0.01}", "swarm.window=16"}),
+        "for its links (2 by its devices alone)");
+  EXPECT_EQ(report({"peers=[]"}).find("held up by"), std::string::npos);
+}
+
 TEST_F(Check, TheReportMeasuresWhatThisMachineDoesBest) {
   std::ostringstream native, reference;
   const std::string deck = (folder_ / "deck.toml").string();

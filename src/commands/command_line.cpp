@@ -16,8 +16,7 @@ constexpr double kMostFailures = 1e8;
 
 const std::vector<std::string> kCommands = {"train",   "check",    "prepare", "compare",
                                             "sample",  "evaluate", "info",    "bench",
-                                            "torture", "trace",    "sweep"};
-const std::vector<std::string> kLaterCommands = {"simulate"};
+                                            "torture", "trace",    "sweep",   "simulate"};
 const std::vector<std::string> kFeatures = {"delayed",   "joins",  "shadows",    "cuts",
                                             "pipelines", "owners", "collectives"};
 
@@ -30,10 +29,6 @@ ParsedLine refuse(const std::string& message) {
   line.status = ExitStatus::bad_input;
   line.error = message;
   return line;
-}
-
-ParsedLine not_available(const std::string& what) {
-  return refuse("`" + what + "` is not available in this version");
 }
 
 template <class Names>
@@ -80,6 +75,7 @@ struct Arguments {
   TortureOptions torture;
   TraceOptions trace;
   SweepOptions sweep;
+  SimulateOptions simulate;
   std::string trace_model = name_of(TraceModel{}.kind);
 };
 
@@ -113,6 +109,19 @@ void add_train(CLI::App& app, TrainOptions& train) {
   command->add_flag("--quiet", train.quiet, "Print errors only");
 }
 
+void add_simulate(CLI::App& app, SimulateOptions& simulate) {
+  CLI::App* command = app.add_subcommand(
+      "simulate", "Run the deck's swarm in virtual time, on the devices and links that it names");
+  command->add_option("DECK", simulate.deck, "Deck (TOML)")->required()->check(not_empty);
+  add_set(command, simulate.overrides);
+  command->add_option("--out", simulate.out, "Run file (default: the deck's output.run)")
+      ->type_name("RUN.h5")
+      ->check(not_empty);
+  command->add_flag("--check", simulate.check,
+                    "Watch every rule of the protocol, as torture does: slow, for small swarms");
+  command->add_flag("--quiet", simulate.quiet, "Print errors only");
+}
+
 void add_check(CLI::App& app, CheckOptions& check) {
   CLI::App* command =
       app.add_subcommand("check", "Print the resolved deck, its partition, FLOPs and memory");
@@ -138,6 +147,9 @@ void add_compare(CLI::App& app, CompareCommand& compare) {
       ->add_option("--rtol", compare.rtol, "Relative tolerance; without it all bits must be equal")
       ->type_name("R")
       ->check(non_negative);
+  command->add_flag("--all", compare.all,
+                    "Of all tables every value, and what else the files say, but for build and "
+                    "hosts");
 }
 
 constexpr char kCheckpointHelp[] =
@@ -314,6 +326,7 @@ void build(CLI::App& app, Arguments& arguments) {
   add_torture(app, arguments.torture);
   add_trace(app, arguments.trace, arguments.trace_model);
   add_sweep(app, arguments.sweep);
+  add_simulate(app, arguments.simulate);
   app.footer(
       "Exit status: 0 good; 1 the answer is no (files differ, the run failed); 2 bad input,\n"
       "nothing was written; 3 stopped, can be resumed.");
@@ -430,7 +443,11 @@ ParsedLine check_arguments(const CLI::App& app, Arguments& arguments) {
   ParsedLine line;
   if (name == "train") line.command = std::move(arguments.train);
   if (name == "prepare") line.command = std::move(arguments.prepare);
-  if (name == "compare") line.command = std::move(arguments.compare);
+  if (name == "compare") {
+    if (arguments.compare.all && arguments.compare.rtol)
+      return refuse("compare: give --all or --rtol, not both");
+    line.command = std::move(arguments.compare);
+  }
   if (name == "sample") {
     if (auto refusal = read_prompt(command, arguments.sample_numbers, arguments.sample)) {
       return *std::move(refusal);
@@ -443,6 +460,7 @@ ParsedLine check_arguments(const CLI::App& app, Arguments& arguments) {
     }
     line.command = std::move(arguments.evaluate);
   }
+  if (name == "simulate") line.command = std::move(arguments.simulate);
   if (name == "info") line.command = std::move(arguments.info);
   if (name == "check") {
     if (arguments.check.deck.empty() && !arguments.check.reference)
@@ -479,7 +497,6 @@ ParsedLine check_arguments(const CLI::App& app, Arguments& arguments) {
 ParsedLine parse_command_line(const std::vector<std::string>& arguments) {
   if (!arguments.empty() && !arguments.front().starts_with('-')) {
     const std::string& name = arguments.front();
-    if (contains(kLaterCommands, name)) return not_available(name);
     if (!contains(kCommands, name))
       return refuse("unknown command `" + name + "`" + did_you_mean(name, kCommands));
   }

@@ -12,6 +12,7 @@
 #include "commands/check.hpp"
 #include "commands/evaluate.hpp"
 #include "commands/sample.hpp"
+#include "commands/simulate/simulate.hpp"
 #include "commands/sweep/sweep.hpp"
 #include "commands/torture.hpp"
 #include "commands/train/train.hpp"
@@ -31,6 +32,7 @@ struct PrepareOptions {
 struct CompareCommand {
   std::string a, b;
   std::optional<double> rtol;
+  bool all = false;  ///< all tables, and what else the files say, but for build and hosts
 };
 
 struct InfoCommand {
@@ -55,7 +57,7 @@ struct TraceOptions {
 
 using Command = std::variant<TrainOptions, CheckOptions, PrepareOptions, CompareCommand,
                              SampleOptions, EvaluateOptions, InfoCommand, BenchCommand,
-                             TortureOptions, TraceOptions, SweepOptions>;
+                             TortureOptions, TraceOptions, SweepOptions, SimulateOptions>;
 
 struct ParsedLine {
   std::optional<Command> command;  ///< none: print `out` or `error`, exit with `status`

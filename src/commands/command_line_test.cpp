@@ -182,8 +182,13 @@ TEST(CommandLine, Sweep) {
 }
 
 TEST(CommandLine, WhatThisVersionCannotDoIsSaid) {
-  EXPECT_TRUE(contains(refusal({"simulate", "deck.toml"}), "not available in this version"));
-  EXPECT_FALSE(contains(parse_command_line({"--help"}).out, "simulate"));
+  const ParsedLine line =
+      parse_command_line({"simulate", "deck.toml", "--check", "--set", "A.B=1"});
+  const auto& simulate = std::get<SimulateOptions>(line.command.value());
+  EXPECT_EQ(simulate.deck, "deck.toml");
+  EXPECT_TRUE(simulate.check);
+  EXPECT_EQ(simulate.overrides, std::vector<std::string>{"A.B=1"});
+  EXPECT_TRUE(contains(parse_command_line({"--help"}).out, "simulate"));
 }
 
 TEST(CommandLine, SlipsOfTheFingerAreGuessed) {

@@ -91,8 +91,10 @@ struct Runner {
                           [&] { return print_error(run_prepare(options, out, error), error); });
   }
   ExitStatus operator()(const CompareCommand& command) const {
-    return in_one_process(
-        "compare", [&] { return compare_runs(command.a, command.b, command.rtol, out, error); });
+    return in_one_process("compare", [&] {
+      return command.all ? compare_all(command.a, command.b, out, error)
+                         : compare_runs(command.a, command.b, command.rtol, out, error);
+    });
   }
   ExitStatus operator()(const SampleOptions& options) const {
     return in_one_process("sample",
@@ -115,6 +117,9 @@ struct Runner {
   }
   ExitStatus operator()(const TraceOptions& options) const {
     return in_one_process("trace", [&] { return print_error(run_trace(options, out), error); });
+  }
+  ExitStatus operator()(const SimulateOptions& options) const {
+    return in_one_process("simulate", [&] { return run_simulate(options, out, error); });
   }
   ExitStatus operator()(const SweepOptions& options) const {
     return in_one_process("sweep", [&] { return run_sweep(options, out, error); });

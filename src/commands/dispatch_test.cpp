@@ -47,6 +47,7 @@ TEST(Commands, ThoseOfOneProcessAreRefusedUnderALauncher) {
       {"torture"},
       {"sweep", "d.toml", "--vary", "train.lr=1,2"},
       {"bench", "kernels"},
+      {"simulate", "d.toml"},
   };
   for (const std::vector<std::string>& arguments : all) {
     const Printed outcome = run(arguments, {"PMIx", 0, 0});

@@ -44,8 +44,8 @@ enum class Boundary : std::uint8_t { plain, bottleneck, maxout };
 constexpr auto names_of(Boundary) { return names({"plain", "bottleneck", "maxout"}); }
 enum class Collectives : std::uint8_t { none, nccl };
 constexpr auto names_of(Collectives) { return names({"none", "nccl"}); }
-enum class Kernels : std::uint8_t { native, reference, cuda };
-constexpr auto names_of(Kernels) { return names({"native", "reference", "cuda"}); }
+enum class Kernels : std::uint8_t { native, reference, cuda, none };
+constexpr auto names_of(Kernels) { return names({"native", "reference", "cuda", "none"}); }
 /// Of some peers; `as_all`: those of [compute].
 enum class PeerKernels : std::uint8_t { as_all, native, reference, cuda };
 constexpr auto names_of(PeerKernels) { return names({"", "native", "reference", "cuda"}); }

@@ -155,19 +155,52 @@ struct OutputConfig {
   std::int64_t validate_every = 0;  ///< steps; 0: never
 };
 
-/// A class of devices that an emulated or simulated peer may be.
+/// A class of devices that an emulated or simulated peer may be. Its speed is given as it is
+/// sustained, or as a peak of which products reach a share by their shape.
 struct DeviceConfig {
   std::string name;
-  double gflops = 0;      ///< sustained GFLOP/s
-  double overhead_s = 0;  ///< of each job
+  double gflops = 0;           ///< sustained GFLOP/s; 0: by the peak
+  double overhead_s = 0;       ///< of each job
+  double peak_tflops = 0;      ///< 0: by gflops
+  double efficiency = 1;       ///< share of the peak that products of the widest models reach
+  double half_width = 0;       ///< model.width at which half of that share is reached
+  double memory_gb_per_s = 0;  ///< of passes over memory, as updates; 0: they take no time
+  double memory_gb = 0;        ///< 0: no bound
+  double price_per_hour = 0;
 };
 
-/// Peers of one device class, or with kernels of their own. Those in no class run at their
-/// machine's own speed.
+/// A class of access links: between a peer and the network that all peers share. A message pays at
+/// both of its ends.
+struct LinkConfig {
+  std::string name;
+  double latency_s = 0;
+  double jitter_s = 0;   ///< the most by which the latency is longer, at random
+  double up_mbps = 0;    ///< 0: no bound
+  double down_mbps = 0;  ///< 0: no bound
+};
+
+/// A place whose peers share what leads out of it.
+struct SiteConfig {
+  std::string name;
+  double up_mbps = 0;    ///< 0: no bound
+  double down_mbps = 0;  ///< 0: no bound
+};
+
+/// The way between two sites, the same in both directions, each with the rate of its own.
+struct RouteConfig {
+  std::vector<std::string> sites;  ///< both names
+  double latency_s = 0;
+  double mbps = 0;  ///< 0: no bound
+};
+
+/// Peers of one device class, link and site, or with kernels of their own. Those in no row run as
+/// their machines do.
 struct PeersConfig {
-  std::vector<std::int64_t> peers;  ///< ids
+  std::vector<std::int64_t> peers;  ///< ids; empty: all that no other row names
   std::string device;               ///< name of a class; "": none
   PeerKernels kernels = PeerKernels::as_all;
+  std::string link = {};  ///< name of a class; "": none
+  std::string site = {};  ///< name; "": none
 };
 
 /// A fault of one peer at one point of the run: a row of [[faults.at]].
@@ -188,6 +221,9 @@ struct Config {
   FaultsConfig faults;
   OutputConfig output;
   std::vector<DeviceConfig> devices;
+  std::vector<LinkConfig> links;
+  std::vector<SiteConfig> sites;
+  std::vector<RouteConfig> routes;
   std::vector<PeersConfig> peer_classes;
   std::vector<FaultAt> faults_at;
 

@@ -1,13 +1,19 @@
 #include "config/deck.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <map>
 #include <memory>
+#include <set>
 
 #include "config/deck_reader.hpp"
 #include "config/schema.hpp"
+#include "config/suggest.hpp"
 #include "config/toml_text.hpp"
 #include "config/value.hpp"
 #include "core/missing_file.hpp"
@@ -30,6 +36,64 @@ Result<std::string> read_file(const std::string& path) {
   if (text.size() > kLargestDeckBytes) return problem("not a deck: larger than 1 MiB");
   return text;
 }
+
+/// Reads decks into a reader: those that a deck includes before it, each once.
+class DeckFiles {
+ public:
+  explicit DeckFiles(DeckReader& reader) : reader_(reader) {}
+
+  Status read(const std::string& text, const std::string& name) {
+    const Result<std::vector<TomlEntry>> entries = read_toml(text, name);
+    if (!entries.ok()) return entries.status();
+    std::set<std::string>& below = below_[name];
+    const std::string file = std::filesystem::path(name).lexically_normal().string();
+    open_.insert(file);
+    for (const TomlEntry& entry : entries.value()) {
+      if (!is_include(entry)) continue;
+      if (Status status = include(entry.value, name, below); !status.ok()) return status;
+    }
+    open_.erase(file);
+    reader_.begin_file(name, below);
+    for (const TomlEntry& entry : entries.value()) {
+      if (is_include(entry)) continue;
+      if (Status status = reader_.read_entry(entry); !status.ok()) return status;
+    }
+    return {};
+  }
+
+ private:
+  static bool is_include(const TomlEntry& entry) {
+    return entry.section.empty() && entry.key == kInclude;
+  }
+
+  /// `below`: of `name`, which includes them.
+  Status include(const TomlValue& value, const std::string& name, std::set<std::string>& below) {
+    const std::string place = fmt::format("{}:{}: {}: ", name, value.line, kInclude);
+    const bool texts = std::all_of(value.items.begin(), value.items.end(), [](const auto& item) {
+      return item.kind == TomlValue::Kind::text;
+    });
+    if (value.kind != TomlValue::Kind::list || !texts) {
+      return Status::bad_input(place + "expected a list of texts, got " + value.shown());
+    }
+    for (const TomlValue& item : value.items) {
+      const std::filesystem::path path = std::filesystem::path(name).parent_path() / item.text;
+      const std::string file = path.lexically_normal().string();
+      if (open_.contains(file)) return Status::bad_input(place + file + " includes itself");
+      if (!below_.contains(file)) {
+        const Result<std::string> text = read_file(file);
+        if (!text.ok()) return Status::bad_input(place + text.status().message());
+        if (Status status = read(text.value(), file); !status.ok()) return status;
+      }
+      below.insert(file);
+      below.insert(below_[file].begin(), below_[file].end());
+    }
+    return {};
+  }
+
+  DeckReader& reader_;
+  std::map<std::string, std::set<std::string>> below_;  // of each deck, those that it includes
+  std::set<std::string> open_;                          // whose includes are being read
+};
 
 /// All rows of a table in one line: `[{peers = [1], device = "slow"}]`, `{slow = {...}}`.
 std::string rows_text(const Config& config, const TableSpec& table) {
@@ -57,12 +121,8 @@ Result<Config> load_deck(const std::string& path, const std::vector<std::string>
 
 Result<Config> parse_deck(const std::string& text, const std::string& name,
                           const std::vector<std::string>& overrides) {
-  const Result<std::vector<TomlEntry>> entries = read_toml(text, name);
-  if (!entries.ok()) return entries.status();
   DeckReader reader(name);
-  for (const TomlEntry& entry : entries.value()) {
-    if (const Status status = reader.read_entry(entry); !status.ok()) return status;
-  }
+  if (Status status = DeckFiles(reader).read(text, name); !status.ok()) return status;
   for (const std::string& override_text : overrides) {
     if (const Status status = reader.read_override(override_text); !status.ok()) return status;
   }

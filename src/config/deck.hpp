@@ -9,10 +9,11 @@
 
 namespace swarmpi {
 
-/// Reads DECK, applies `section.key=value` overrides in order, checks every key against the schema
-/// (type, range, choices, "did you mean") and the rules between keys that need no data (heads
-/// divide width, stages fit layers and groups, ...). Errors: bad_input, naming file, line and key;
-/// overrides are named as `--set`.
+/// Reads DECK, after the decks that its `include` names by their paths from its folder: it may say
+/// anew what they say, rows of lists add up. Applies `section.key=value` overrides in order, checks
+/// every key against the schema (type, range, choices, "did you mean") and the rules between keys
+/// that need no data (heads divide width, stages fit layers and groups, ...). Errors: bad_input,
+/// naming file, line and key; overrides are named as `--set`.
 Result<Config> load_deck(const std::string& path, const std::vector<std::string>& overrides);
 
 /// The same from text, for decks stored in checkpoints and run files. `name` stands for the file in

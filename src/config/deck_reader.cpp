@@ -19,20 +19,12 @@ bool is_section(std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-bool is_later(std::string_view section, std::string_view key) {
-  const auto& names = later_names();
-  return std::any_of(names.begin(), names.end(), [&](const LaterName& name) {
-    return name.section == section && (name.key.empty() || name.key == key);
-  });
-}
-
 std::string full_name(const std::string& section, const std::string& key) {
   return key.empty() ? section : section.empty() ? key : section + "." + key;
 }
 
 /// A name that is not in the schema: why.
 std::string unknown(const std::string& section, const std::string& key) {
-  if (is_later(section, key)) return "not available in this version";
   if (section.empty() && is_section(key)) return "is a section: write [" + key + "]";
   if (section.empty()) return "a key must stand below a [section]" + suggest_key("", key);
   if (!is_section(section)) return "unknown section" + suggest_section(section);
@@ -41,7 +33,6 @@ std::string unknown(const std::string& section, const std::string& key) {
 }
 
 std::string unknown_in_row(const TableSpec& table, const std::string& key) {
-  if (is_later(table.name, key)) return "not available in this version";
   return "unknown key" + suggest_row_key(table, key);
 }
 
@@ -57,8 +48,24 @@ Status no_table(const TableSpec& table, const std::string& label, const std::str
 
 }  // namespace
 
+void DeckReader::begin_file(const std::string& name, const std::set<std::string>& below) {
+  file_ = name;
+  below_ = below;
+}
+
+Status DeckReader::check_given_once(const std::string& id, const std::string& label,
+                                    const std::string& place) const {
+  const auto given = places_.find(id);
+  if (given == places_.end()) return {};
+  const std::string file = given->second.substr(0, given->second.rfind(':'));
+  if (file == file_ || below_.contains(file)) return {};
+  return Status::bad_input(place + ": " + label + ": " + given->second +
+                           " says it, too, and neither of these decks includes the other: say it "
+                           "in the deck that includes both");
+}
+
 Status DeckReader::read_entry(const TomlEntry& entry) {
-  const PlaceOf place_of = [this](std::int64_t line) { return name_ + ":" + std::to_string(line); };
+  const PlaceOf place_of = [this](std::int64_t line) { return file_ + ":" + std::to_string(line); };
   const std::string full = full_name(entry.section, entry.key);
   const std::string place = place_of(entry.line());
   const TableSpec* table = find_table(full);
@@ -74,6 +81,7 @@ Status DeckReader::read_entry(const TomlEntry& entry) {
   const Complaint complaint =
       key == nullptr ? unknown(entry.section, entry.key) : assign(config_, *key, entry.value);
   if (complaint) return Status::bad_input(place + ": " + full + ": " + *complaint);
+  if (Status once = check_given_once(full, full, place); !once.ok()) return once;
   places_[full] = place;
   return {};
 }
@@ -100,6 +108,9 @@ Status DeckReader::read_named(const TableSpec& table, const std::string& name,
     return Status::bad_input(place_of(value.line) + ": " + id +
                              ": a name is letters, digits, _ and -");
   }
+  Status once = check_given_once(id, id, place_of(value.line));
+  if (!once.ok()) return once;
+  forget_row(table, id);
   table.resize(config_, table.count(config_) + 1);
   table.row_name(config_) = name;
   return read_row(table, value, id, id, place_of);
@@ -164,19 +175,28 @@ Status DeckReader::read_table_override(const TableSpec& table, const std::string
                                            : std::string(table.name) + "=[{key = value, ...}, ...]";
     return Status::bad_input(place + ": expected " + form);
   }
+  if (!one_row) {
+    std::erase_if(places_, [&](const auto& row) { return row.first.starts_with(name + "["); });
+    places_.erase(name);
+    table.resize(config_, 0);
+    return read_list(table, parsed.value(), place_of);
+  }
+  places_.erase(name);
+  return read_named(table, name.substr(table.name.size() + 1), parsed.value(), place_of);
+}
+
+void DeckReader::forget_row(const TableSpec& table, const std::string& id) {
   Config others;
-  for (std::size_t row = 0; one_row && row < table.count(config_); ++row) {
-    if (table.row_id(config_, row) != name) table.append_row(config_, row, others);
+  for (std::size_t row = 0; row < table.count(config_); ++row) {
+    if (table.row_id(config_, row) != id) table.append_row(config_, row, others);
   }
   std::erase_if(places_, [&](const auto& entry) {
-    return entry.first == name || entry.first.starts_with(name + (one_row ? "." : "["));
+    return entry.first == id || entry.first.starts_with(id + ".");
   });
   table.resize(config_, 0);
   for (std::size_t row = 0; row < table.count(others); ++row) {
     table.append_row(others, row, config_);
   }
-  return one_row ? read_named(table, name.substr(table.name.size() + 1), parsed.value(), place_of)
-                 : read_list(table, parsed.value(), place_of);
 }
 
 Status DeckReader::check_all_available() const {

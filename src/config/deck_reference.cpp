@@ -58,12 +58,7 @@ std::string deck_reference() {
     table.resize(row, 1);
     for (const KeySpec& key : table.keys) text += describe(row, key);
   }
-  std::string later;
-  for (const LaterName& name : later_names()) {
-    later += (later.empty() ? "" : ", ") + std::string(name.section);
-    if (!name.key.empty()) later += "." + std::string(name.key);
-  }
-  return text + "\nNames for later versions, refused in this one: " + later + "\n";
+  return text;
 }
 
 }  // namespace swarmpi

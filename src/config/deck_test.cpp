@@ -86,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadDeck{"\"\" = 1", "d.toml:1: \"\": a key must stand below a [section]"},
         BadDeck{"[zoo]",
                 "d.toml:1: zoo: unknown section; the sections are model, data, train, swarm, "
-                "compute, faults, output, devices, peers"},
+                "compute, faults, output, devices, links, sites, routes, peers"},
         BadDeck{"\nlr = 1",
                 "d.toml:2: lr: a key must stand below a [section]; did you mean train.lr?"},
         BadDeck{"train = 3", "d.toml:1: train: is a section: write [train]"},
@@ -96,7 +96,11 @@ INSTANTIATE_TEST_SUITE_P(
                 "d.toml:1: train.lr: expected a number >= 1e-30 and <= 1e+06 (what fp32 can work "
                 "with), got a table"},
         BadDeck{"[model]\nlayers = 2\n[links]\nlan = 1",
-                "d.toml:3: links: not available in this version"}));
+                "d.toml:4: links.lan: is a table: write [links.NAME]"},
+        BadDeck{"includes = [\"a.toml\"]",
+                "d.toml:1: includes: a key must stand below a [section]; did you mean include?"},
+        BadDeck{"include = \"a.toml\"",
+                "d.toml:1: include: expected a list of texts, got \"a.toml\""}));
 
 INSTANTIATE_TEST_SUITE_P(
     Values, BadDecks,
@@ -168,10 +172,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "\"none\", \"paper\""},
         BadDeck{"[train]\nreduction = \"fast\"",
                 "d.toml:2: train.reduction = \"fast\" is not available in this version, only "
-                "\"reproducible\""},
-        BadDeck{"[compute]\nfidelity = \"simulated\"",
-                "d.toml:2: compute.fidelity = \"simulated\" is not available in this version, only "
-                "\"real\", \"emulated\""}));
+                "\"reproducible\""}));
 
 INSTANTIATE_TEST_SUITE_P(
     Rules, BadDecks,
@@ -342,7 +343,7 @@ TEST(Override, MistakesNameTheOverride) {
             "--set train.schedule=coside: expected one of \"cosine\", \"linear\", \"constant\", "
             "got \"coside\"; did you mean \"cosine\"?");
   EXPECT_EQ(of("output.run=\xff"), "--set output.run=\xff: not valid UTF-8");
-  EXPECT_EQ(of("links.lan=1"), "--set links.lan=1: not available in this version");
+  EXPECT_EQ(of("links.lan=1"), "--set links.lan=1: expected links.NAME={key = value, ...}");
   EXPECT_EQ(of("swarm.pins=3"),
             "--set swarm.pins=3: swarm.pins: 3 is no stage: swarm.stages = 1, and the first is "
             "stage 0");

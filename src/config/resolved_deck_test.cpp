@@ -143,13 +143,14 @@ class RandomConfigs {
     }
     const std::vector<std::string> names = {"a", "slow-1", "2_fast"};
     for (std::size_t i = 0; i < config.devices.size(); ++i) config.devices[i].name = names[i];
-    if (config.devices.empty()) config.peer_classes.clear();
-    for (std::size_t i = 0; i < config.peer_classes.size(); ++i) {
-      config.peer_classes[i].device = config.devices[i % config.devices.size()].name;
-      const auto first = static_cast<std::int64_t>(i) * 100;
-      config.peer_classes[i].peers = {first, first + between(1, 99)};
-      if (!config.swarm.allow_mixed) config.peer_classes[i].kernels = PeerKernels::as_all;
+    for (std::size_t i = 0; i < config.links.size(); ++i) config.links[i].name = names[i];
+    for (std::size_t i = 0; i < config.sites.size(); ++i) config.sites[i].name = names[i];
+    if (config.compute.kernels == Kernels::none) {
+      if (config.compute.fidelity == Fidelity::real) config.compute.fidelity = Fidelity::emulated;
+      config.output.validate_every = 0;
+      for (PeersConfig& row : config.peer_classes) row.kernels = PeerKernels::as_all;
     }
+    keep_rules_of_machines(config);
     if (config.model.width / config.model.heads > 256) {  // too wide for a GPU
       config.compute.kernels = Kernels::native;
       for (PeersConfig& row : config.peer_classes) row.kernels = PeerKernels::as_all;
@@ -160,6 +161,45 @@ class RandomConfigs {
       const bool of_one = fault.event != FaultEvent::flip && fault.point == FaultPoint::backward;
       fault.microbatch = of_one ? between(-1, config.train.microbatches - 1) : -1;
     }
+    if (config.compute.kernels == Kernels::none) {
+      std::erase_if(config.faults_at, [](const auto& f) { return f.event == FaultEvent::flip; });
+    }
+    keep_rules_of_collectives(config);
+  }
+
+  void keep_rules_of_machines(Config& config) {
+    for (DeviceConfig& device : config.devices) {
+      if (between(0, 1) == 1) {
+        device.gflops = 0;
+        device.peak_tflops = 125;
+      } else {
+        device = {device.name, 1e3 + device.gflops, device.overhead_s};
+      }
+    }
+    if (config.sites.size() < 2) config.routes.clear();
+    for (std::size_t i = 0; i < config.routes.size(); ++i) {
+      config.routes[i].sites = {config.sites[i % config.sites.size()].name,
+                                config.sites[(i + 1) % config.sites.size()].name};
+    }
+    if (config.sites.size() == 2)
+      config.routes.resize(std::min<std::size_t>(1, config.routes.size()));
+    if (config.devices.empty()) config.peer_classes.clear();
+    for (std::size_t i = 0; i < config.peer_classes.size(); ++i) {
+      PeersConfig& row = config.peer_classes[i];
+      row.device = config.devices[i % config.devices.size()].name;
+      row.link = config.links.empty() ? "" : config.links.front().name;
+      row.site = config.sites.empty() ? "" : config.sites.back().name;
+      const auto first = static_cast<std::int64_t>(i) * 100;
+      row.peers = {first, first + between(1, 99)};
+      if (!config.swarm.allow_mixed) row.kernels = PeerKernels::as_all;
+    }
+    if (between(0, 1) == 1 && !config.peer_classes.empty()) config.peer_classes[0].peers.clear();
+    if (config.compute.fidelity == Fidelity::emulated) {
+      for (PeersConfig& row : config.peer_classes) row.site.clear();  // shared lines, perhaps
+    }
+  }
+
+  static void keep_rules_of_collectives(Config& config) {
     if (broken_rule_of_collectives(config)) config.swarm.collectives = Collectives::none;
   }
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "config/suggest.hpp"
+#include "config/machine_rules.hpp"
 #include "config/toml_text.hpp"
 #include "core/text.hpp"
 
@@ -204,52 +204,6 @@ Broken check_heads_on_gpu(const Config& config) {
                         number(kWidestHeadOnGpu)};
 }
 
-bool differ(PeerKernels of_peers, Kernels of_all) {
-  return of_peers != PeerKernels::as_all && name_of(of_peers) != name_of(of_all);
-}
-
-/// A row of [[peers]] says a device of the deck, or kernels; others only where they may.
-Broken check_peer_class(const Config& config, const PeersConfig& peers, const std::string& id) {
-  std::vector<std::string_view> devices;
-  for (const DeviceConfig& device : config.devices) devices.push_back(device.name);
-  if (peers.device.empty() && peers.kernels == PeerKernels::as_all) {
-    return BrokenRule{{id + ".device", "peers"}, "peers: names neither a device nor kernels"};
-  }
-  if (!peers.device.empty() &&
-      std::find(devices.begin(), devices.end(), peers.device) == devices.end()) {
-    return BrokenRule{{id + ".device", "peers"},
-                      "peers.device = " + toml_string(peers.device) + ": there is no [devices." +
-                          peers.device + "]" + suggest_choice(peers.device, devices)};
-  }
-  if (differ(peers.kernels, config.compute.kernels) && !config.swarm.allow_mixed) {
-    return BrokenRule{
-        {id + ".kernels", "swarm.allow_mixed"},
-        "peers.kernels = " + toml_string(name_of(peers.kernels)) +
-            " beside compute.kernels = " + toml_string(name_of(config.compute.kernels)) +
-            " needs swarm.allow_mixed = true: their bits differ"};
-  }
-  return std::nullopt;
-}
-
-/// Every [[peers]] names peers that no other row names.
-Broken check_peer_classes(const Config& config) {
-  std::set<std::int64_t> listed;
-  for (std::size_t row = 0; row < config.peer_classes.size(); ++row) {
-    const PeersConfig& peers = config.peer_classes[row];
-    const std::string id = "peers[" + std::to_string(row) + "]";
-    if (auto broken = check_peer_class(config, peers, id)) return broken;
-    if (peers.peers.empty()) {
-      return BrokenRule{{id + ".peers", "peers"}, "peers.peers: names no peer"};
-    }
-    for (const std::int64_t peer : peers.peers) {
-      if (listed.insert(peer).second) continue;
-      return BrokenRule{{id + ".peers", "peers"},
-                        "peers.peers: peer " + number(peer) + " is listed twice"};
-    }
-  }
-  return std::nullopt;
-}
-
 Broken check_hash(const std::string& key, const std::string& hash) {
   const bool digits = hash.find_first_not_of("0123456789abcdef") == std::string::npos;
   if (hash.empty() || (hash.size() == 16 && digits)) return std::nullopt;
@@ -442,7 +396,7 @@ std::optional<BrokenRule> broken_rule_of_collectives(const Config& config) {
   }
   for (std::size_t row = 0; row < config.peer_classes.size(); ++row) {
     const PeerKernels of_peers = config.peer_classes[row].kernels;
-    if (!differ(of_peers, config.compute.kernels)) continue;
+    if (!kernels_differ(of_peers, config.compute.kernels)) continue;
     return BrokenRule{{"peers[" + std::to_string(row) + "].kernels", key},
                       collectives +
                           " needs compute.kernels = \"cuda\" at all peers, and "
@@ -462,7 +416,7 @@ std::optional<BrokenRule> broken_rule(const Config& config) {
   if (auto broken = check_pipelines(config)) return broken;
   if (auto broken = check_shadows(config.swarm)) return broken;
   if (auto broken = check_rebalance(config.swarm)) return broken;
-  if (auto broken = check_peer_classes(config)) return broken;
+  if (auto broken = broken_rule_of_machines(config)) return broken;
   if (auto broken = broken_rule_of_collectives(config)) return broken;
   if (auto broken = check_heads_on_gpu(config)) return broken;
   if (auto broken = check_data(config)) return broken;

@@ -84,7 +84,8 @@ std::string TableSpec::row_id(const Config& config, std::size_t row) const {
 }
 
 const std::vector<TableSpec>& tables() {
-  static const std::vector<TableSpec> all = {devices_table(), peers_table(), faults_at_table()};
+  static const std::vector<TableSpec> all = {devices_table(), links_table(), sites_table(),
+                                             routes_table(),  peers_table(), faults_at_table()};
   return all;
 }
 
@@ -94,10 +95,4 @@ const TableSpec* find_table(std::string_view name) {
                                   [&](const TableSpec& table) { return table.name == name; });
   return found == all.end() ? nullptr : &*found;
 }
-
-const std::vector<LaterName>& later_names() {
-  static const std::vector<LaterName> names = {{"links", ""}};
-  return names;
-}
-
 }  // namespace swarmpi

@@ -95,11 +95,4 @@ const KeySpec* find_key(std::string_view section, std::string_view name);
 /// Sections that have keys, in order, without tables.
 const std::vector<std::string_view>& sections();
 
-/// Names reserved for later versions, which this version refuses; `key` is empty for a whole
-/// section.
-struct LaterName {
-  std::string_view section, key;
-};
-const std::vector<LaterName>& later_names();
-
 }  // namespace swarmpi

@@ -56,8 +56,9 @@ TEST(Schema, CoversAllOfConfig) {
 }
 
 TEST(Schema, TablesCoverTheirRows) {
-  const std::vector<std::size_t> sizes = {members<DeviceConfig>(), members<PeersConfig>(),
-                                          members<FaultAt>()};
+  const std::vector<std::size_t> sizes = {members<DeviceConfig>(), members<LinkConfig>(),
+                                          members<SiteConfig>(),   members<RouteConfig>(),
+                                          members<PeersConfig>(),  members<FaultAt>()};
   ASSERT_EQ(tables().size(), sizes.size());
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     const TableSpec& table = tables()[i];

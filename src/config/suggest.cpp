@@ -117,6 +117,9 @@ std::string_view nearest(std::string_view word, const std::vector<std::string_vi
 }
 
 std::string suggest_key(std::string_view section, std::string_view name) {
+  if (section.empty() && !nearest(name, {kInclude}).empty()) {
+    return did_you_mean({std::string(kInclude)});
+  }
   std::vector<std::string> elsewhere;
   for (const KeySpec& key : schema()) {
     if (key.name == name) elsewhere.push_back(key.full_name());

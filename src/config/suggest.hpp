@@ -16,7 +16,11 @@ int edit_distance(std::string_view a, std::string_view b);
 /// The nearest of `names`, or empty where none is near enough to be meant.
 std::string_view nearest(std::string_view word, const std::vector<std::string_view>& names);
 
-/// `; did you mean train.lr?`, or empty, for a key that its section does not have.
+/// The only key of a deck that stands in no section: decks that are read first.
+inline constexpr std::string_view kInclude = "include";
+
+/// `; did you mean train.lr?`, or empty, for a key that its section does not have, or that stands
+/// in none.
 std::string suggest_key(std::string_view section, std::string_view name);
 
 /// The same for a section that does not exist.

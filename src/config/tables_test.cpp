@@ -1,4 +1,5 @@
-// [devices.NAME], [[peers]] and [[faults.at]]: tables that a deck may give any number of times.
+// [devices.NAME], [links.NAME], [[peers]] and the like: tables that a deck may give any number of
+// times.
 
 #include <gtest/gtest.h>
 
@@ -89,6 +90,7 @@ TEST(Tables, KeysOfTwoRowsMayAlternate) {
 TEST(Tables, AreLeftAloneByRunsOnRealDevices) {
   EXPECT_EQ(config_of(kDeck).compute.fidelity, Fidelity::real);
   EXPECT_EQ(config_of(kDeck, {"compute.fidelity=emulated"}).compute.fidelity, Fidelity::emulated);
+  EXPECT_EQ(config_of(kDeck, {"compute.fidelity=simulated"}).compute.fidelity, Fidelity::simulated);
 }
 
 struct BadDeck {
@@ -132,11 +134,15 @@ INSTANTIATE_TEST_SUITE_P(
                 "d.toml:2: devices.slow.gflop: unknown key; did you mean gflops?"},
         BadDeck{"[devices.slow]\nwatts = 1",
                 "d.toml:2: devices.slow.watts: unknown key; the keys of [devices.NAME] are gflops, "
-                "overhead_s"},
+                "peak_tflops, efficiency, half_width, overhead_s, memory_gb_per_s, memory_gb, "
+                "price_per_hour"},
+        BadDeck{"[links.home]\nup_mbit = 1",
+                "d.toml:2: links.home.up_mbit: unknown key; did you mean up_mbps?"},
         BadDeck{"[[faults.at]]\nsteps = 1",
                 "d.toml:2: faults.at.steps: unknown key; did you mean step?"},
         BadDeck{"[devices.slow]\n\n[train]\n",
-                "d.toml:1: devices.slow: needs gflops: a number > 0 and <= 1e+12"},
+                "d.toml:1: devices.slow needs gflops or peak_tflops above 0"},
+        BadDeck{"[[routes]]\nmbps = 5", "d.toml:1: routes: needs sites: a list of texts"},
         BadDeck{"[[faults.at]]\nstep = 1\npeer = 1\n[[faults.at]]\nevent = \"flip\"\n",
                 "d.toml:1: faults.at: needs event: one of \"kill\", \"notice\", \"join\", "
                 "\"stop\", \"continue\", \"cut\", \"heal\", \"flip\""}));
@@ -145,9 +151,13 @@ INSTANTIATE_TEST_SUITE_P(
     Values, BadTables,
     testing::Values(
         BadDeck{"[devices.slow]\ngflops = 0",
-                "d.toml:2: devices.slow.gflops: expected a number > 0 and <= 1e+12, got 0"},
+                "d.toml:2: devices.slow needs gflops or peak_tflops above 0"},
+        BadDeck{"[devices.slow]\ngflops = -1",
+                "d.toml:2: devices.slow.gflops: expected a number >= 0 and <= 1e+12, got -1"},
         BadDeck{"[devices.slow]\ngflops = \"20\"",
-                "d.toml:2: devices.slow.gflops: expected a number > 0 and <= 1e+12, got \"20\""},
+                "d.toml:2: devices.slow.gflops: expected a number >= 0 and <= 1e+12, got \"20\""},
+        BadDeck{"[links.home]\nlatency_s = -0.01",
+                "d.toml:2: links.home.latency_s: expected a number >= 0 and <= 1e+09, got -0.01"},
         BadDeck{"[[peers]]\npeers = 1",
                 "d.toml:2: peers.peers: expected a list of integers >= 0 and < 1048576, got 1"},
         BadDeck{"[[faults.at]]\nstep = -1",
@@ -182,14 +192,17 @@ INSTANTIATE_TEST_SUITE_P(
                 "\"slow\"?"},
         BadDeck{"[[peers]]\npeers = [1]\ndevice = \"slow\"",
                 "d.toml:3: peers.device = \"slow\": there is no [devices.slow]"},
-        BadDeck{"[[peers]]\npeers = []\ndevice = \"a\"\n[devices.a]\ngflops = 1",
-                "d.toml:2: peers.peers: names no peer"},
+        BadDeck{"[[peers]]\ndevice = \"a\"\n[devices.a]\ngflops = 1\n"
+                "[[peers]]\ndevice = \"a\"",
+                "d.toml:5: peers.peers: a second row without ids, for all peers that no other row "
+                "names: there can be one"},
         BadDeck{"[[peers]]\npeers = [2, 1, 2]\ndevice = \"a\"\n[devices.a]\ngflops = 1",
                 "d.toml:2: peers.peers: peer 2 is listed twice"},
         BadDeck{"[[peers]]\npeers = [1, 2]\ndevice = \"a\"\n[devices.a]\ngflops = 1\n"
                 "[[peers]]\npeers = [0, 1]\ndevice = \"a\"",
                 "d.toml:7: peers.peers: peer 1 is listed twice"},
-        BadDeck{"[[peers]]\npeers = [1]", "d.toml:1: peers: names neither a device nor kernels"},
+        BadDeck{"[[peers]]\npeers = [1]",
+                "d.toml:1: peers: names neither a device, a link, a site nor kernels"},
         BadDeck{"[[peers]]\npeers = [1]\nkernels = \"reference\"",
                 "d.toml:3: peers.kernels = \"reference\" beside compute.kernels = \"native\" needs "
                 "swarm.allow_mixed = true: their bits differ"},
@@ -199,6 +212,85 @@ INSTANTIATE_TEST_SUITE_P(
         BadDeck{"[swarm]\nstages = 2\npins = [0, 2]",
                 "d.toml:3: swarm.pins: 2 is no stage: swarm.stages = 2, and the first is stage "
                 "0"}));
+
+const std::string kNetwork = R"([links.home]
+latency_s = 0.015
+up_mbps = 50
+down_mbps = 200
+[sites.campus]
+up_mbps = 1000
+[sites.cloud]
+[[routes]]
+sites = ["campus", "cloud"]
+latency_s = 0.04
+mbps = 400
+[[peers]]
+link = "home"
+[[peers]]
+peers = [0, 1]
+site = "campus"
+[[peers]]
+peers = [2]
+site = "cloud"
+link = "home"
+)";
+
+TEST(Tables, ANetworkIsLinksSitesAndRoutes) {
+  const Config config = config_of(kNetwork);
+  ASSERT_EQ(config.links.size(), 1u);
+  EXPECT_EQ(config.links[0].latency_s, 0.015);
+  EXPECT_EQ(config.links[0].up_mbps, 50);
+  ASSERT_EQ(config.sites.size(), 2u);
+  EXPECT_EQ(config.sites[0].up_mbps, 1000);
+  EXPECT_EQ(config.sites[1].name, "cloud");
+  ASSERT_EQ(config.routes.size(), 1u);
+  EXPECT_EQ(config.routes[0].sites, (std::vector<std::string>{"campus", "cloud"}));
+  ASSERT_EQ(config.peer_classes.size(), 3u);
+  EXPECT_TRUE(config.peer_classes[0].peers.empty()) << "all others";
+  EXPECT_EQ(config.peer_classes[1].site, "campus");
+  EXPECT_TRUE(deck_differences(config, config_of(resolved_deck(config))).empty());
+}
+
+TEST(Tables, ASharedLineThatNoPeerHasIsNotInTheWayOfEmulation) {
+  const Config config = config_of(
+      "[compute]\nfidelity = \"emulated\"\n[sites.a]\nup_mbps = 5\n[sites.b]\n[[routes]]\n"
+      "sites = [\"a\", \"b\"]\nmbps = 7\n[[peers]]\nsite = \"b\"");
+  EXPECT_EQ(config.routes.at(0).mbps, 7);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Networks, BadTables,
+    testing::Values(
+        BadDeck{"[[peers]]\npeers = [1]\nlink = \"hoem\"\n[links.home]",
+                "d.toml:3: peers.link = \"hoem\": there is no [links.hoem]; did you mean "
+                "\"home\"?"},
+        BadDeck{"[[peers]]\npeers = [1]\nsite = \"cloud\"",
+                "d.toml:3: peers.site = \"cloud\": there is no [sites.cloud]"},
+        BadDeck{"[sites.a]\n[[routes]]\nsites = [\"a\", \"b\"]",
+                "d.toml:3: routes.sites = \"b\": there is no [sites.b]; did you mean \"a\"?"},
+        BadDeck{"[sites.a]\n[[routes]]\nsites = [\"a\", \"a\"]",
+                "d.toml:3: routes.sites must name two sites: a route is between them"},
+        BadDeck{"[sites.a]\n[sites.b]\n[[routes]]\nsites = [\"a\", \"b\"]\n"
+                "[[routes]]\nsites = [\"b\", \"a\"]",
+                "d.toml:6: routes.sites: there is a route between \"b\" and \"a\" already: one "
+                "is for both directions"},
+        BadDeck{"[compute]\nfidelity = \"emulated\"\n[sites.a]\nup_mbps = 5\n[[peers]]\n"
+                "site = \"a\"",
+                "d.toml:4: sites.a.up_mbps is shared by several peers, which compute.fidelity = "
+                "\"emulated\" is not available for in this version: each rank knows its own "
+                "messages"},
+        BadDeck{"[compute]\nkernels = \"none\"",
+                "d.toml:2: compute.kernels = \"none\" computes nothing: it needs "
+                "compute.fidelity = \"emulated\""},
+        BadDeck{"[compute]\nkernels = \"none\"\nfidelity = \"emulated\"\n[output]\n"
+                "validate_every = 5",
+                "d.toml:2: compute.kernels = \"none\" computes nothing: set "
+                "output.validate_every = 0"},
+        BadDeck{"[devices.a]\ngflops = 1\npeak_tflops = 1",
+                "d.toml:3: devices.a has gflops and peak_tflops: leave one of them out"},
+        BadDeck{"[devices.a]\ngflops = 1\nefficiency = 0.5",
+                "d.toml:3: devices.a: efficiency and half_width are of peak_tflops, but gflops is "
+                "given, which is sustained"}));
 
 TEST(TableOverride, GivesAllRowsOfAListOrOneNamedRow) {
   const Config config = config_of(
@@ -246,8 +338,8 @@ TEST(Tables, MessagesFromElsewhereGetThePlaceOfTheRow) {
 
 TEST(Tables, ResolvedDeckHoldsThem) {
   const std::string deck = resolved_deck(config_of(kDeck));
-  EXPECT_NE(deck.find("\n[devices.slow]\ngflops = 20.5\noverhead_s = 1e-04\n"), std::string::npos)
-      << deck;
+  EXPECT_NE(deck.find("\n[devices.slow]\ngflops = 20.5\n"), std::string::npos) << deck;
+  EXPECT_NE(deck.find("\noverhead_s = 1e-04\n"), std::string::npos) << deck;
   EXPECT_NE(deck.find("\n[[peers]]\npeers = [1, 3]\ndevice = \"slow\"\n"), std::string::npos);
   expect_deck(config_of(deck));
 }
@@ -259,11 +351,13 @@ TEST(Tables, DifferencesShowAllRowsAndMayBeOnResume) {
   ASSERT_EQ(differences.size(), 2u);
   EXPECT_EQ(differences[0].key, "devices");
   EXPECT_EQ(differences[0].a,
-            "{fast = {gflops = 80.0, overhead_s = 0.0}, "
-            "slow = {gflops = 20.5, overhead_s = 1e-04}}");
+            "{fast = {gflops = 80.0, peak_tflops = 0.0, efficiency = 1.0, half_width = 0.0, "
+            "overhead_s = 0.0, memory_gb_per_s = 0.0, memory_gb = 0.0, price_per_hour = 0.0}, "
+            "slow = {gflops = 20.5, peak_tflops = 0.0, efficiency = 1.0, half_width = 0.0, "
+            "overhead_s = 1e-04, memory_gb_per_s = 0.0, memory_gb = 0.0, price_per_hour = 0.0}}");
   EXPECT_EQ(differences[1].key, "faults.at");
   EXPECT_EQ(differences[1].b, "[]");
-  for (const char* key : {"devices", "peers", "faults.at"})
+  for (const char* key : {"devices", "links", "sites", "routes", "peers", "faults.at"})
     EXPECT_TRUE(may_change_on_resume(key, false));
 }
 

@@ -24,6 +24,7 @@
 #include "core/field_list.hpp"
 #include "core/ids.hpp"
 #include "core/payload.hpp"
+#include "core/shared_doubles.hpp"
 #include "core/status.hpp"
 
 namespace swarmpi {
@@ -245,6 +246,16 @@ void read(ArchiveReader& archive, std::vector<T>& values) {
   for (std::size_t left = read_count(archive); left > 0 && archive.good(); --left) {
     archive(values.emplace_back());
   }
+}
+
+/// As what they share.
+inline void write(ArchiveWriter& archive, const SharedDoubles& values) {
+  write_list(archive, values);
+}
+inline void read(ArchiveReader& archive, SharedDoubles& values) {
+  std::vector<double> own;
+  archive(own);
+  values = std::move(own);
 }
 
 template <class T>

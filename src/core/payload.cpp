@@ -31,6 +31,10 @@ Payload::Payload(std::size_t size_bytes, const Allocate& allocate)
       capacity_bytes_(capacity_for(size_bytes)),
       data_(allocate ? allocate(capacity_bytes_) : allocate_by_new(capacity_bytes_)) {}
 
+std::shared_ptr<const Payload> Payload::hollow(std::size_t size_bytes) {
+  return std::shared_ptr<const Payload>(new Payload(Hollow(), size_bytes));
+}
+
 struct PayloadPool::Idle {
   // An idle payload is freed after so many others were taken: those of some steps.
   static constexpr std::uint64_t kPatience = 4096;

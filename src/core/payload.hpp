@@ -18,6 +18,8 @@ class Payload {
 
   /// Of undefined content. `allocate`: null takes memory as `new` does.
   explicit Payload(std::size_t size_bytes, const Allocate& allocate = nullptr);
+  /// A size and no memory, for those who compute nothing. It has no data().
+  static std::shared_ptr<const Payload> hollow(std::size_t size_bytes);
   Payload(const Payload&) = delete;
   Payload& operator=(const Payload&) = delete;
 
@@ -47,6 +49,9 @@ class Payload {
 
  private:
   friend class PayloadPool;
+
+  struct Hollow {};
+  Payload(Hollow, std::size_t size_bytes) : size_bytes_(size_bytes), capacity_bytes_(0) {}
 
   std::size_t size_bytes_;
   std::size_t capacity_bytes_;  // at least the size

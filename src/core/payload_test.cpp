@@ -91,6 +91,12 @@ TEST(PayloadPool, NothingIsAPayloadToo) {
   EXPECT_EQ(pool.take(0)->size_bytes(), 0u);
 }
 
+TEST(Payload, AHollowOneHasASizeAndNoMemory) {
+  const PayloadRef payload = Payload::hollow(std::size_t{1} << 60);
+  EXPECT_EQ(payload->size_bytes(), std::size_t{1} << 60);
+  EXPECT_EQ(payload->data(), nullptr);
+}
+
 TEST(PayloadPool, PayloadsAreDroppedOnOtherThreads) {
   PayloadPool pool;
   std::vector<std::thread> threads;

@@ -20,6 +20,7 @@ enum class Stream : std::uint32_t {
   wiring = 6,
   simulation = 7,
   faults = 8,
+  network = 9,
   test = 100,
 };
 

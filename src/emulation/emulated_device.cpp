@@ -5,13 +5,11 @@
 #include <chrono>
 #include <utility>
 
-#include "model/cost.hpp"
-
 namespace swarmpi {
 
 EmulatedDevice::EmulatedDevice(JobRunner& below, const Config& config,
                                const std::vector<StageSpec>& specs, DeviceConfig device)
-    : below_(below), config_(config), specs_(specs), device_(std::move(device)) {}
+    : below_(below), costs_(config, specs), device_(std::move(device)) {}
 
 Result<JobFinished> EmulatedDevice::run(const Job& job) {
   Result<JobFinished> finished = below_.run(job);
@@ -24,7 +22,7 @@ Result<JobFinished> EmulatedDevice::run(const Job& job) {
 double EmulatedDevice::keep_pace(const Job& job, const JobFinished& finished) {
   const double kernels_s = finished.duration_s;
   const auto now = std::chrono::steady_clock::now();
-  const double modelled_s = pass_s(config_, specs_, device_, job, finished.result);
+  const double modelled_s = costs_.seconds(device_, job, finished.result);
   if (modelled_s == 0) return kernels_s;
   std::unique_lock lock(mutex_);
   ++fidelity_.jobs;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "config/config.hpp"
-#include "model/tensors.hpp"
+#include "model/job_costs.hpp"
 #include "runtime/stage_compute.hpp"
 
 namespace swarmpi {
@@ -21,8 +21,8 @@ class EmulatedDevice final : public JobRunner {
   EmulatedDevice(JobRunner& below, const Config& config, const std::vector<StageSpec>& specs,
                  DeviceConfig device);
 
-  /// A forward or backward pass takes what it takes on the device, or more where this machine is
-  /// slower; all other jobs take what their kernels do.
+  /// A job takes what it takes on the device, or more where this machine is slower; what takes no
+  /// time of the device takes what its kernels do.
   Result<JobFinished> run(const Job& job) override;
   /// Ends all waits, now and later, for the peer has ended. Any thread may call.
   void abandon();
@@ -42,8 +42,7 @@ class EmulatedDevice final : public JobRunner {
   double keep_pace(const Job& job, const JobFinished& finished);
 
   JobRunner& below_;
-  Config config_;
-  std::vector<StageSpec> specs_;
+  JobCosts costs_;
   DeviceConfig device_;
   mutable std::mutex mutex_;
   std::condition_variable abandoned_changed_;

@@ -37,6 +37,7 @@ Status write_run_file(const std::string& path, const RunFileHead& run, TableRows
   for (const auto& field : kOriginFields) write_origin(file, field, run.*field.member);
   file.integer_attribute("complete", run.complete ? 1 : 0);
   file.text_attribute("verdict", run.verdict);
+  file.text_attribute("fidelity", run.fidelity);
   write_tables(file, "", rows, Columns::shown);
   return file.finish(nullptr, may_publish);
 }
@@ -51,6 +52,7 @@ RunFileReader::RunFileReader(const std::string& path) : file_(path, kRunFileForm
   if (complete != "0" && complete != "1") file_.refuse("its attribute `complete` is not 0 or 1");
   head_.complete = complete == "1";
   head_.verdict = file_.text_attribute("verdict");
+  if (file_.has_attribute("fidelity")) head_.fidelity = file_.text_attribute("fidelity");
   rows_ = open_tables(file_, "", Columns::shown);
 }
 

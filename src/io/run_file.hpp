@@ -13,10 +13,22 @@
 
 namespace swarmpi {
 
+/// Of a run that computed nothing: its losses and gradient norms are NaN.
+inline constexpr char kSimulatedVerdict[] = "simulated";
+/// Of a run in virtual time.
+inline constexpr char kSimulatedFidelity[] = "simulated";
+
 /// All but the tables.
 struct RunFileHead : RunOrigin {
   bool complete = false;
-  std::string verdict = "open";  ///< "valid", "invalid: why", "open"
+  std::string verdict = "open";  ///< "valid", "invalid: why", "open", "simulated"
+  /// compute.fidelity; older files do not say: "real".
+  std::string fidelity = "real";
+
+  /// Whether its losses are those of a model.
+  bool has_learned() const {
+    return verdict != kSimulatedVerdict && fidelity != kSimulatedFidelity;
+  }
 };
 
 struct RunFile : RunFileHead {

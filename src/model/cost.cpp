@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/machine.hpp"
-#include "hardware/device.hpp"
 #include "model/activations.hpp"
 #include "model/boundary.hpp"
 #include "model/passes.hpp"
@@ -56,16 +55,6 @@ double job_flops(const Config& config, const StageSpec& spec, const Job& job,
   }
   const std::int64_t tokens = config.train.microbatch_size * config.model.context;
   return thirds / 3 * spec.flops_per_token * as_double(tokens);
-}
-
-double pass_s(const Config& config, const std::vector<StageSpec>& specs, const DeviceConfig& device,
-              const Job& job, const JobResult& result) {
-  const WorkId* work = nullptr;
-  if (const auto* forward = std::get_if<ForwardJob>(&job)) work = &forward->work;
-  if (const auto* backward = std::get_if<BackwardJob>(&job)) work = &backward->work;
-  if (work == nullptr) return 0;
-  const StageSpec& spec = specs.at(static_cast<std::size_t>(work->stage.value));
-  return device_s(device, job_flops(config, spec, job, result));
 }
 
 StageMemory stage_memory(const Config& config, const StageSpec& spec, kernels::Backend& backend) {

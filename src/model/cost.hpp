@@ -30,11 +30,6 @@ double head_flops_per_token(const ModelConfig& model);
 double job_flops(const Config& config, const StageSpec& spec, const Job& job,
                  const JobResult& result);
 
-/// Seconds that a forward or backward pass takes on a device class of the deck; 0 for all other
-/// jobs. `specs`: of all stages.
-double pass_s(const Config& config, const std::vector<StageSpec>& specs, const DeviceConfig& device,
-              const Job& job, const JobResult& result);
-
 /// What one stage takes, without what all stages of a peer share.
 struct StageMemory {
   std::int64_t state_bytes = 0;     ///< weights (d versions, prepared copies), moments

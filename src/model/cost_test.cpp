@@ -66,21 +66,6 @@ TEST(Cost, JobsOfAMicrobatchAddUpToTheModelsFlops) {
   }
 }
 
-TEST(Cost, OnADevicePassesTakeTheTimeOfTheirFlops) {
-  const Config config = deck();
-  const auto stages = partition_model(config.model, 2);
-  const DeviceConfig device{"some", 2, 0.25};
-  BackwardJob backward;
-  backward.work.stage = StageId(1);
-  EXPECT_DOUBLE_EQ(pass_s(config, stages, device, backward, BackwardResult{}),
-                   0.25 + job_flops(config, stages[1], backward, BackwardResult{}) / 2e9);
-  EXPECT_DOUBLE_EQ(pass_s(config, stages, device, ForwardJob{}, ForwardResult{}),
-                   0.25 + job_flops(config, stages[0], ForwardJob{}, ForwardResult{}) / 2e9);
-  for (const Job& job : {Job(ReduceJob{}), Job(GatherJob{}), Job(ApplyJob{}), Job(ReadJob{})}) {
-    EXPECT_EQ(pass_s(config, stages, device, job, DropResult{}), 0);
-  }
-}
-
 TEST(Cost, PredictsTheMemoryThatAStageTakes) {
   for (const Kernels kernels : {Kernels::reference, Kernels::native}) {
     for (const Updates updates : {Updates::synchronous, Updates::delayed}) {

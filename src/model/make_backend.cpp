@@ -30,7 +30,10 @@ Result<std::unique_ptr<kernels::Backend>> make_backend(const Config& config) {
   options.threads = static_cast<int>(config.compute.threads);
   options.max_isa = max_isa(config.compute.max_isa);
   options.tf32 = config.compute.tf32;
-  if (config.compute.kernels == Kernels::reference) return kernels::make_reference_backend(options);
+  // What computes nothing has a backend for sizes alone.
+  const bool hollow = config.compute.kernels == Kernels::none;
+  if (hollow || config.compute.kernels == Kernels::reference)
+    return kernels::make_reference_backend(options);
   if (config.compute.kernels == Kernels::cuda) {
     if (const std::string problem = kernels::cuda_problem(); !problem.empty()) {
       return Status::bad_input("[compute] kernels = \"cuda\": " + problem);

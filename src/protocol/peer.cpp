@@ -20,10 +20,16 @@ constexpr double kLongestGapBeats = 2;
 }  // namespace
 
 Peer::Peer(PeerId self, RunPlan plan, InitialMembership membership, ResumeState resume)
+    : Peer(self, std::make_shared<const RunPlan>(std::move(plan)), std::move(membership),
+           std::move(resume)) {}
+
+Peer::Peer(PeerId self, std::shared_ptr<const RunPlan> plan, InitialMembership membership,
+           ResumeState resume)
     : self_(self),
-      plan_(std::move(plan)),
-      incarnation_(resume.incarnation),
+      shared_plan_(std::move(plan)),
+      plan_(*shared_plan_),
       awake_(kLongestGapBeats * plan_.swarm.heartbeat_s),
+      incarnation_(resume.incarnation),
       replica_host_(self_, plan_, resume, outbox_, now_s_, awake_.awake_s()),
       membership_(self, std::move(membership), plan_),
       election_(membership_, outbox_),
@@ -451,6 +457,8 @@ void Peer::receive(const TermOver& over) {
 
 void Peer::watch_others() {
   if (!membership_.contains(self_)) return;  // only joining
+  failure_detector_.set_period(beat_period_s(plan_.swarm, membership_.members()));
+  awake_.set_most(kLongestGapBeats * failure_detector_.period_s());
   std::vector<PeerId> watched{membership_.leader()};
   // Whoever is about to lead may know of deaths that this peer has not heard of.
   if (const auto next = election_.promised_to()) watched.push_back(*next);
@@ -772,7 +780,7 @@ void Peer::set_timer() {
   no_later_than(finishes_at_s_);
   if (join_request_) no_later_than(join_request_->due_s());
   if (leader_) no_later_than(leader_->gives_up_s());
-  const double soon_s = now_s_ + plan_.swarm.heartbeat_s;
+  const double soon_s = now_s_ + failure_detector_.period_s();
   const bool watches = !replica_host_.job().empty() || run_lane_.busy() || stages_lane_.busy();
   if (watches && (!due_s || *due_s > soon_s)) {
     if (timer_s_ && *timer_s_ > now_s_ && *timer_s_ <= soon_s) return;

@@ -37,6 +37,9 @@ inline Status fenced() {
 class Peer {
  public:
   Peer(PeerId self, RunPlan plan, InitialMembership membership, ResumeState resume);
+  /// The same, with a plan that several peers of this process share.
+  Peer(PeerId self, std::shared_ptr<const RunPlan> plan, InitialMembership membership,
+       ResumeState resume);
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
 
@@ -221,7 +224,8 @@ class Peer {
   void set_timer();
 
   PeerId self_;
-  RunPlan plan_;
+  std::shared_ptr<const RunPlan> shared_plan_;
+  const RunPlan& plan_;
   Outbox outbox_;
   double now_s_ = 0;
   AwakeClock awake_;

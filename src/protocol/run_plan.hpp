@@ -2,8 +2,10 @@
 // What the protocol must know of the run: counts and rules, no data and no kernels.
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "config/config.hpp"
@@ -62,7 +64,9 @@ struct RunPlan {
   MemoryNeeds needs;                                     ///< of peers, by what they serve and learn
   double job_timeout_s = 600;                            ///< then a job is late in any case
   double storage_timeout_s = 120;  ///< then a call of the file system is given up
-  bool recovers = false;           ///< from deaths; else a death ends the run, which can be resumed
+  /// Of each stage; null where nobody has made them for all peers of this process.
+  std::shared_ptr<const std::vector<std::vector<Block>>> stage_blocks = nullptr;
+  bool recovers = false;  ///< from deaths; else a death ends the run, which can be resumed
   /// Of what it has sent, that a peer keeps for repairs at most; less where it has no room.
   std::int64_t kept_bytes = 0;
   /// That lies in other memory than what its budget is of: there is room for it.
@@ -78,6 +82,21 @@ struct RunPlan {
       elements.push_back(tensor_elements.at(static_cast<std::size_t>(id)));
     }
     return elements;
+  }
+  /// The blocks of a stage: those that all share, or its own.
+  std::shared_ptr<const std::vector<Block>> blocks_of(StageId stage) const {
+    if (!stage_blocks) {
+      return std::make_shared<const std::vector<Block>>(cut_into_blocks(elements_in(stage)));
+    }
+    return {stage_blocks, &stage_blocks->at(static_cast<std::size_t>(stage.value))};
+  }
+  /// Makes them, once for all that get a copy of this plan.
+  void share_blocks() {
+    std::vector<std::vector<Block>> all;
+    for (std::int32_t stage = 0; stage < stages(); ++stage) {
+      all.push_back(cut_into_blocks(elements_in(StageId(stage))));
+    }
+    stage_blocks = std::make_shared<const std::vector<std::vector<Block>>>(std::move(all));
   }
   /// How the blocks of a stage are cut into chunks for so many replicas; with owners where each
   /// owns a range.

@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "config/deck.hpp"
@@ -17,6 +18,17 @@
 namespace swarmpi {
 
 namespace {
+
+constexpr char kNothingLearned[] = "; simulated: learning was not compared";
+
+template <class Value>
+std::string text_of(const Value& value) {
+  if constexpr (Choice<Value>) {
+    return name_of(value);
+  } else {
+    return in_full(value);
+  }
+}
 
 /// One of the two runs, its rows by step.
 struct Side {
@@ -168,7 +180,81 @@ std::string standing(const char* name, const Side& side) {
   return fmt::format("{} is not complete (verdict \"{}\"): {}\n", name, run.verdict, last);
 }
 
+/// Why one run cannot be compared with the other; "" if it can.
+std::string refusal(const std::string& a, const RunFileHead& run_a, const std::string& b,
+                    const RunFileHead& run_b) {
+  if (run_a.has_learned() == run_b.has_learned()) return "";
+  const bool first = run_b.has_learned();
+  return fmt::format("{} is simulated and {} is not: they cannot be compared", first ? a : b,
+                     first ? b : a);
+}
+
+/// The first difference in a table, or "".
+template <class Row>
+std::string table_difference(const char* table, const std::vector<Row>& a,
+                             const std::vector<Row>& b) {
+  std::string found;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()) && found.empty(); ++i) {
+    for_each_column<Row>([&](const auto& column) {
+      if (!found.empty() || !column.shown) return;
+      const auto &value_a = column.of(a[i]), &value_b = column.of(b[i]);
+      if (same_bits(value_a, value_b)) return;
+      found = two_values(fmt::format("{}, row {}: {}", table, i, column.name), text_of(value_a),
+                         text_of(value_b));
+    });
+  }
+  if (!found.empty() || a.size() == b.size()) return found;
+  return two_values(fmt::format("{}: rows", table), std::to_string(a.size()),
+                    std::to_string(b.size()));
+}
+
+std::string all_differences(const RunFile& a, const RunFile& b) {
+  std::string text;
+  const auto compare = [&text](const std::string& name, const std::string& of_a,
+                               const std::string& of_b) {
+    if (of_a != of_b) text += two_values(name, of_a, of_b);
+  };
+  compare("deck", a.deck, b.deck);
+  compare("seed", a.seed, b.seed);
+  compare("fingerprint", a.fingerprint, b.fingerprint);
+  compare("fidelity", a.fidelity, b.fidelity);
+  compare("verdict", a.verdict, b.verdict);
+  compare("complete", in_full(a.complete), in_full(b.complete));
+  for_each_table(a.history, [&](const char* table, const auto& rows_a) {
+    for_each_table(b.history, [&](const char*, const auto& rows_b) {
+      if constexpr (std::is_same_v<decltype(rows_a), decltype(rows_b)>) {
+        text += table_difference(table, rows_a, rows_b);
+      }
+    });
+  });
+  return text;
+}
+
 }  // namespace
+
+ExitStatus compare_all(const std::string& a, const std::string& b, std::ostream& out,
+                       std::ostream& error) {
+  const Result<RunFile> read_a = read_run_file(a), read_b = read_run_file(b);
+  for (const Result<RunFile>* read : {&read_a, &read_b}) {
+    if (read->ok()) continue;
+    error << "swarmpi: " << read->status().message() << "\n";
+    return ExitStatus::bad_input;
+  }
+  const RunFile &run_a = read_a.value(), &run_b = read_b.value();
+  if (const std::string why = refusal(a, run_a, b, run_b); !why.empty()) {
+    error << "swarmpi: " << why << "\n";
+    return ExitStatus::bad_input;
+  }
+  const std::string differences = all_differences(run_a, run_b);
+  if (!differences.empty()) {
+    out << "a = " << a << "\nb = " << b << "\n" << differences;
+    return ExitStatus::no;
+  }
+  out << fmt::format("equal in all data but for builds and hosts: {} steps, {} rows of peers{}\n",
+                     run_a.history.steps.size(), run_a.history.peers.size(),
+                     run_a.has_learned() ? "" : kNothingLearned);
+  return ExitStatus::good;
+}
 
 ExitStatus compare_runs(const std::string& a, const std::string& b, std::optional<double> rtol,
                         std::ostream& out, std::ostream& error) {
@@ -180,13 +266,17 @@ ExitStatus compare_runs(const std::string& a, const std::string& b, std::optiona
     }
   }
   const Side &side_a = read_a.value(), &side_b = read_b.value();
+  if (const std::string why = refusal(a, side_a.run, b, side_b.run); !why.empty()) {
+    error << "swarmpi: " << why << "\n";
+    return ExitStatus::bad_input;
+  }
   const std::string difference = first_difference(side_a, side_b, {rtol});
   if (difference.empty()) {
     const bool whole = side_a.run.complete && side_b.run.complete;
-    out << fmt::format("equal{}{}: {} steps, {} validations\n",
+    out << fmt::format("equal{}{}: {} steps, {} validations{}\n",
                        rtol ? fmt::format(" to a relative {:g}", *rtol) : " bit for bit",
                        whole ? "" : " as far as they go", side_a.steps.size(),
-                       side_a.validation.size());
+                       side_a.validation.size(), side_a.run.has_learned() ? "" : kNothingLearned);
   } else {
     out << "a = " << a << "\nb = " << b << "\n" << difference;
   }

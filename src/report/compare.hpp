@@ -17,4 +17,11 @@ namespace swarmpi {
 ExitStatus compare_runs(const std::string& a, const std::string& b, std::optional<double> rtol,
                         std::ostream& out, std::ostream& error);
 
+/// Compares all rows of all tables, in their order, and what else the files say: bit for bit, but
+/// for the builds and hosts that made them. Prints the first difference of each table. good: equal;
+/// no: they differ; bad_input: one cannot be read, or one is simulated and the other is not, with a
+/// message to `error`.
+ExitStatus compare_all(const std::string& a, const std::string& b, std::ostream& out,
+                       std::ostream& error);
+
 }  // namespace swarmpi

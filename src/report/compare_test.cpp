@@ -86,6 +86,50 @@ TEST_F(Compare, RunsThatDifferInTimesOnlyAreEqual) {
   EXPECT_TRUE(says("equal bit for bit: 6 steps, 2 validations")) << said;
 }
 
+TEST_F(Compare, AllDataMayDifferInBuildsAndHostsOnly) {
+  const auto all_with = [this](const std::function<void(RunFile&)>& change) {
+    RunFile run = sample_run();
+    change(run);
+    write("b.h5", run);
+    std::ostringstream out;
+    const ExitStatus status = compare_all(folder / "a.h5", folder / "b.h5", out, out);
+    said = out.str();
+    return status;
+  };
+  EXPECT_EQ(all_with([](RunFile& run) {
+              run.hosts = "elsewhere";
+              run.build = "another";
+              run.version = "later";
+            }),
+            ExitStatus::good);
+  EXPECT_TRUE(says("equal in all data but for builds and hosts: 6 steps, 0 rows of peers")) << said;
+  EXPECT_EQ(all_with([](RunFile& run) { run.history.steps[4].time_s = 4.5; }), ExitStatus::no);
+  EXPECT_TRUE(says("steps, row 4: time_s")) << said;
+  EXPECT_EQ(all_with([](RunFile& run) { run.history.peers.push_back({}); }), ExitStatus::no);
+  EXPECT_TRUE(says("peers: rows\n  a: 0\n  b: 1")) << said;
+  EXPECT_EQ(all_with([](RunFile& run) {
+              run.history.events.push_back({1, 1, EventKind::resume, -1, -1, 0, ""});
+            }),
+            ExitStatus::no);
+  EXPECT_TRUE(says("events: rows")) << said;
+  EXPECT_EQ(all_with([](RunFile& run) { run.seed = "8"; }), ExitStatus::no);
+  EXPECT_TRUE(says("seed")) << said;
+}
+
+TEST_F(Compare, WhatIsSimulatedHasLearnedNothing) {
+  RunFile simulated = sample_run();
+  simulated.verdict = kSimulatedVerdict;
+  simulated.fidelity = kSimulatedFidelity;
+  write("s.h5", simulated);
+  write("t.h5", simulated);
+  EXPECT_EQ(files("s.h5", "t.h5"), ExitStatus::good);
+  EXPECT_TRUE(says("simulated: learning was not compared")) << said;
+  EXPECT_EQ(files("a.h5", "s.h5"), ExitStatus::bad_input);
+  EXPECT_TRUE(says("s.h5 is simulated and ")) << said;
+  std::ostringstream out;
+  EXPECT_EQ(compare_all(folder / "s.h5", folder / "a.h5", out, out), ExitStatus::bad_input);
+}
+
 TEST_F(Compare, OneBitOfALossIsFoundAndShown) {
   EXPECT_EQ(with([](RunFile& run) {
               double& loss = run.history.steps[3].loss;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/overloaded.hpp"
+#include "core/unlearned.hpp"
 #include "report/terminal.hpp"
 
 namespace swarmpi {
@@ -46,7 +47,7 @@ std::string joined(const std::vector<std::string>& parts) {
 }  // namespace
 
 std::string loss_text(double nats, bool bytes) {
-  if (!bytes) return fmt::format("{:.4f}", nats);
+  if (!bytes || std::isnan(nats)) return fmt::format("{:.4f}", nats);
   return fmt::format("{:.4f} ({:.3f} bits/byte)", nats, nats / std::numbers::ln2);
 }
 
@@ -141,9 +142,10 @@ void Progress::print(const std::string& text) {
 
 void Progress::stored(double now_s, const StoreRecord& record) {
   if (quiet_) return warn(record);
+  const bool computes = config_.compute.kernels != Kernels::none;
   std::visit(Overloaded{[&](const StepRow& row) { show(row, now_s); },
                         [this](const auto& row) { show(row); }},
-             record.row);
+             computes ? record.row : without_losses(record.row));
 }
 
 void Progress::warn(const StoreRecord& record) {

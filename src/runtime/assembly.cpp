@@ -63,8 +63,9 @@ Result<StartedStages> make_stages(const Config& config, const std::vector<StageS
                                   kernels::Backend& backend,
                                   const std::optional<Checkpoint>& checkpoint, std::int64_t workers,
                                   std::int64_t peers_on_host, const Ownership& ownership) {
-  const std::int64_t slots = activation_slots(config, served, backend, workers, {peers_on_host});
   StartedStages started;
+  if (config.compute.kernels == Kernels::none) return started;
+  const std::int64_t slots = activation_slots(config, served, backend, workers, {peers_on_host});
   for (const StageSpec& spec : served) {
     StageModel& stage = *started.stages.emplace_back(
         std::make_unique<StageModel>(config, spec, backend, slots, owned_by(config, ownership)));
@@ -123,6 +124,7 @@ Result<std::unique_ptr<NcclCollectives>> make_collectives(const Config& config, 
 }
 
 std::int64_t checkpoint_bytes(const Config& config) {
+  if (config.compute.kernels == Kernels::none) return 0;
   const std::int64_t per_parameter = 4 * (config.train.delay() + 2);
   return 2 * parameter_count(config) * per_parameter;
 }

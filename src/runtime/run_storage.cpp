@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/text.hpp"
+#include "core/unlearned.hpp"
 #include "io/checkpoint/stored_rows.hpp"
 #include "io/descriptor.hpp"
 #include "io/files.hpp"
@@ -211,9 +212,10 @@ Status RunStorage::merge_beside() {
 
 Status RunStorage::perform(const StoreRecord& action) {
   if (term_over_) return {};
-  Status status = thinning_.keeps(action.row) ? journal_->append(action.row) : Status();
-  for (const GoodputRow& row : action.goodput) {
-    const std::optional<GoodputRow> kept = thinning_.thinned(row);
+  const Record row = plan_.hollow != nullptr ? without_losses(action.row) : action.row;
+  Status status = thinning_.keeps(row) ? journal_->append(row) : Status();
+  for (const GoodputRow& goodput : action.goodput) {
+    const std::optional<GoodputRow> kept = thinning_.thinned(goodput);
     if (kept && status.ok()) status = journal_->append(*kept);
   }
   if (status.ok()) appended_ = action.number;
@@ -272,7 +274,22 @@ Status RunStorage::sync_records() {
   return unless_over(publish(false, "open"));
 }
 
+Status RunStorage::store_hollow(const StoreStage& action) {
+  Result<std::vector<std::uint64_t>> hashes =
+      plan_.hollow->tensor_hashes(action.step, action.stage);
+  if (!hashes.ok()) return hashes.status();
+  const std::string folder = checkpoint_path(plan_.checkpoints, action.step.value);
+  Result<StoredFile> file = write_stage_file(folder, action.stage.value, action.term.value,
+                                             plan_.self.value, {}, plan_.hollow->backend());
+  if (!file.ok()) return file.status();
+  parts_.remove_lost(clock_.now_s());
+  parts_.wrote(folder + "/" + file.value().name, clock_.now_s());
+  post(StageStored{action.step, action.stage, std::move(file).value(), std::move(hashes).value()});
+  return {};
+}
+
 Status RunStorage::perform(const StoreStage& action) {
+  if (plan_.hollow != nullptr) return store_hollow(action);
   StageModel& stage = stages_.stage(action.stage);
   // Before the file is written: once this is given up, the state changes.
   if (FileCalls::given_up()) return {};
@@ -360,7 +377,8 @@ Status RunStorage::mark_end(const StoreEnd& action) {
   const auto still_leads = [this] { return leads(); };
   const std::int64_t term = plan_.begin.term;
   if (action.code == ExitStatus::good) {
-    if (Status status = publish(true, "valid"); !status.ok()) return status;
+    const char* const verdict = plan_.hollow != nullptr ? kSimulatedVerdict : "valid";
+    if (Status status = publish(true, verdict); !status.ok()) return status;
     if (Status status = mark_complete(journal_folder_, term, still_leads); !status.ok())
       return status;
     completed_ = true;
@@ -388,7 +406,8 @@ Result<std::optional<Checkpoint>> RunStorage::newest_checkpoint(
     if (resumed.ok() || !all_damaged) opened = std::move(resumed);
   }
   if (!opened.ok()) return opened.status();
-  const Status fits = opened.value().check_state(plan_.tensors, plan_.delay);
+  const Status fits =
+      plan_.hollow != nullptr ? Status() : opened.value().check_state(plan_.tensors, plan_.delay);
   if (!fits.ok()) return fits;
   return std::optional(std::move(opened).value());
 }
@@ -449,7 +468,16 @@ Status RunStorage::perform(const LoadStage& action) {
   return {};
 }
 
+Result<StageLoaded> RunStorage::load_hollow(const LoadStage& action) {
+  ResumeState state;
+  state.step = action.step.value;
+  const Status loaded = plan_.hollow->load(action.stage, state);
+  if (!loaded.ok()) return loaded;
+  return StageLoaded{action.incarnation, action.stage};
+}
+
 Result<StageLoaded> RunStorage::load(const LoadStage& action) {
+  if (plan_.hollow != nullptr) return load_hollow(action);
   StageLoaded answer{action.incarnation, action.stage};
   if (action.step.value < 0) {
     StageModel* const stage = stages_.room_for(action.stage, action.ownership);
@@ -498,7 +526,7 @@ Status RunStorage::publish(bool complete, const std::string& verdict) {
   const double begun_s = clock_.now_s();
   const Result<Rows*> rows = rows_so_far();
   if (!rows.ok()) return rows.status();
-  const RunFileHead head{plan_.begin.origin, complete, verdict};
+  const RunFileHead head{plan_.begin.origin, complete, verdict, plan_.fidelity};
   MergedRows merged(rows.value()->journal.merge());
   Status status = write_run_file(plan_.run_file, head, merged, [this] { return leads(); });
   if (!status.ok()) rows_.reset();

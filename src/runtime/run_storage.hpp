@@ -19,6 +19,7 @@
 #include "io/journal/journal.hpp"
 #include "io/rows/row_thinning.hpp"
 #include "io/run_file.hpp"
+#include "runtime/hollow_stages.hpp"
 #include "runtime/inbox.hpp"
 #include "runtime/job_executor.hpp"
 #include "runtime/storage.hpp"
@@ -44,6 +45,8 @@ struct StoragePlan {
   /// Whether steps that are made again may come out otherwise: peers compute with other kernels.
   bool is_mixed = false;
   JournalBegin begin;  ///< of the term to come; its number is set when the term is created
+  std::string fidelity = "real";   ///< compute.fidelity
+  HollowStages* hollow = nullptr;  ///< where the peer computes nothing; outlives the storage
   /// Whose rows are to be taken over into a new journal.
   std::optional<Checkpoint> carried;
 };
@@ -152,6 +155,9 @@ class RunStorage final : public Storage {
   /// Reads the journal on for a moment, beside the work, until it is all read.
   Status merge_beside();
   Status write_checkpoint(const std::string& folder, const StoreManifest& action);
+  /// A part of a checkpoint that holds no tensors.
+  Status store_hollow(const StoreStage& action);
+  Result<StageLoaded> load_hollow(const LoadStage& action);
   Status publish(bool complete, const std::string& verdict);
   /// The rows that come with it, and those that were left out.
   Status store_last_rows(const StoreEnd& action);

@@ -1,18 +1,21 @@
 #pragma once
-// A queue of items by time; items of the same time come in the order in which they were pushed.
+// A queue of items by time; of the same time those for the peer with the lower id come first, and
+// for one peer in the order in which they were pushed.
 
-#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
+
+#include "core/ids.hpp"
+#include "core/virtual_time.hpp"
 
 namespace swarmpi {
 
 template <class Item>
 class EventQueue {
  public:
-  void push(double at_s, Item item) {
-    std::size_t slot = items_.size();
+  void push(Nanoseconds at, PeerId peer, Item item) {
+    auto slot = static_cast<std::uint32_t>(items_.size());
     if (free_.empty()) {
       items_.push_back(std::move(item));
     } else {
@@ -20,45 +23,83 @@ class EventQueue {
       free_.pop_back();
       items_[slot] = std::move(item);
     }
-    keys_.push_back({at_s, pushed_++, slot});
-    std::push_heap(keys_.begin(), keys_.end(), later);
+    keys_.push_back({});
+    rise(keys_.size() - 1, {at, pushed_++, peer.value, slot});
   }
 
   bool empty() const { return keys_.empty(); }
+  std::size_t size() const { return keys_.size(); }
   /// REQUIRES: not empty.
-  double next_s() const { return keys_.front().at_s; }
+  Nanoseconds next_time() const { return keys_.front().at; }
+  /// Whom the next item is for. REQUIRES: not empty.
+  PeerId next_peer() const { return PeerId(keys_.front().peer); }
   /// REQUIRES: not empty.
   const Item& next() const { return items_[keys_.front().slot]; }
-  /// Moves the next item to a later time; among items of that time its order is still that in which
-  /// it was pushed. REQUIRES: not empty; `at_s` is not before its time.
-  void postpone(double at_s) {
-    std::pop_heap(keys_.begin(), keys_.end(), later);
-    keys_.back().at_s = at_s;
-    std::push_heap(keys_.begin(), keys_.end(), later);
+  /// Moves the next item to a later time; among the peer's items of that time its order is still
+  /// that in which it was pushed. REQUIRES: not empty; `at` is not before its time.
+  void postpone(Nanoseconds at) {
+    Key key = keys_.front();
+    key.at = at;
+    sink(key);
   }
   /// REQUIRES: not empty.
   Item pop() {
-    std::pop_heap(keys_.begin(), keys_.end(), later);
-    const std::size_t slot = keys_.back().slot;
+    const std::uint32_t slot = keys_.front().slot;
+    const Key last = keys_.back();
     keys_.pop_back();
+    if (!keys_.empty()) sink(last);
     free_.push_back(slot);
     return std::move(items_[slot]);
   }
 
  private:
-  // Items are large and stay where they are; only their keys move.
+  // Items are large and stay where they are; only their keys move, in a heap in which each has four
+  // below it: half as many steps as with two, in the same cache lines.
   struct Key {
-    double at_s;
-    std::uint64_t number;
-    std::size_t slot;
+    Nanoseconds at = 0;
+    std::uint64_t number = 0;
+    std::int32_t peer = 0;
+    std::uint32_t slot = 0;
   };
-  static bool later(const Key& a, const Key& b) {
-    return a.at_s > b.at_s || (a.at_s == b.at_s && a.number > b.number);
+  static constexpr std::size_t kBelow = 4;
+
+  static bool earlier(const Key& a, const Key& b) {
+    if (a.at != b.at) return a.at < b.at;
+    if (a.peer != b.peer) return a.peer < b.peer;
+    return a.number < b.number;
+  }
+  /// Puts the key where `place` is free, or above.
+  void rise(std::size_t place, const Key& key) {
+    while (place > 0) {
+      const std::size_t above = (place - 1) / kBelow;
+      if (!earlier(key, keys_[above])) break;
+      keys_[place] = keys_[above];
+      place = above;
+    }
+    keys_[place] = key;
+  }
+  /// Puts the key in the place of the first, or below.
+  void sink(const Key& key) {
+    std::size_t place = 0;
+    const std::size_t size = keys_.size();
+    while (true) {
+      const std::size_t first = kBelow * place + 1;
+      if (first >= size) break;
+      std::size_t least = first;
+      const std::size_t end = first + kBelow < size ? first + kBelow : size;
+      for (std::size_t below = first + 1; below < end; ++below) {
+        if (earlier(keys_[below], keys_[least])) least = below;
+      }
+      if (!earlier(keys_[least], key)) break;
+      keys_[place] = keys_[least];
+      place = least;
+    }
+    keys_[place] = key;
   }
 
   std::vector<Key> keys_;
   std::vector<Item> items_;
-  std::vector<std::size_t> free_;
+  std::vector<std::uint32_t> free_;
   std::uint64_t pushed_ = 0;
 };
 

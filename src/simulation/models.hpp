@@ -27,6 +27,12 @@ struct DeathPropagation {
   double loss_known_s = 0;      ///< when PeerLost is delivered; messages may still arrive after it
 };
 
+/// What messages take on the wire beside their payload: kinds, ids, lists.
+constexpr std::int64_t kMessageBytes = 128;
+inline std::int64_t wire_bytes(const Message& message) {
+  return kMessageBytes + payload_bytes(message);
+}
+
 class LinkModel {
  public:
   virtual ~LinkModel() = default;

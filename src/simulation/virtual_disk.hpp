@@ -27,6 +27,17 @@ struct DiskMishaps {
   }
 };
 
+/// Gets what is written into the journal as it becomes durable.
+class JournalSink {
+ public:
+  virtual ~JournalSink() = default;
+  virtual void term_created(Term term) = 0;
+  /// `term`: that the writer led.
+  virtual void stored(Term term, const StoreRecord& record) = 0;
+  /// The run has ended.
+  virtual void ended(Term term, const StoreEnd& end) = 0;
+};
+
 struct VirtualDisk {
   struct Entry {
     PeerId writer;
@@ -36,6 +47,8 @@ struct VirtualDisk {
 
   std::set<Term> terms;
   std::vector<Entry> journal;
+  JournalSink* sink = nullptr;            ///< may be null
+  bool keeps_journal = true;              ///< false: only the sink has it
   std::vector<RestartPoint> checkpoints;  ///< those with a manifest, the last ones of each step
   using Part = std::pair<std::int64_t, std::int64_t>;  // of a checkpoint: its step and stage
   std::set<Part> flipped_bits;  ///< parts that are damaged where only who reads them finds it
@@ -46,6 +59,17 @@ struct VirtualDisk {
   std::optional<EndMessage> ended;        ///< the mark of the end of the run
   Term ended_in;                          ///< term of the leader that wrote the mark
   DiskMishaps mishaps;
+
+  /// False where the term existed.
+  bool create(Term term) {
+    if (!terms.insert(term).second) return false;
+    if (sink != nullptr) sink->term_created(term);
+    return true;
+  }
+  void append(PeerId writer, Term term, const StoreRecord& record) {
+    if (sink != nullptr) sink->stored(term, record);
+    if (keeps_journal) journal.push_back({writer, term, record});
+  }
 
   /// So many checkpoints are kept: older ones are deleted.
   static constexpr std::size_t kKeep = 2;

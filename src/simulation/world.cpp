@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "core/check.hpp"
@@ -14,198 +13,206 @@
 namespace swarmpi {
 void VirtualWorld::add(PeerId id, std::unique_ptr<Peer> peer, VirtualCompute& compute,
                        double start_s, double clock_offset_s) {
-  Member member;
+  const auto index = static_cast<std::size_t>(id.value);
+  if (index >= members_.size()) members_.resize(index + 1);
+  SWARMPI_CHECK(!members_[index], "the id of a peer is never used again");
+  members_[index] = std::make_unique<Member>();
+  Member& member = *members_[index];
+  member.id = id;
+  ++active_;
   member.peer = std::move(peer);
   member.compute = &compute;
-  member.start_s = std::max(start_s, now_s_);
+  member.start = std::max(to_ns(start_s), now_);
   member.clock_offset_s = clock_offset_s;
-  queue_.push(member.start_s, {id, Event(Started{})});
-  const bool fresh = members_.try_emplace(id, std::move(member)).second;
-  SWARMPI_CHECK(fresh, "the id of a peer is never used again");
+  push(member.start, id, Event(Started{}));
 }
 
 bool VirtualWorld::kill(PeerId id) {
-  Member& victim = members_.at(id);
+  Member& victim = this->member(id);
   if (!victim.is_active()) return false;
   victim.peer.reset();
+  --active_;
   if (collectives_) collectives_->died(id);
   if (!victim.declared_dead) tell_of_death(id);
   return true;
 }
 
 void VirtualWorld::tell_of_death(PeerId id) {
-  for (const auto& [other, member] : members_) {
-    if (!member.is_active() || other == id) continue;
-    const DeathPropagation after = links_.death_propagation(id, other);
-    if (dead(id)) last_arrival_from_dead_s_[{id, other}] = now_s_ + after.messages_until_s;
-    post(now_s_ + after.loss_known_s, other, PeerLost{id});
+  for (const auto& other : members_) {
+    if (!other || !other->is_active() || other->id == id) continue;
+    const DeathPropagation spread = links_.death_propagation(id, other->id);
+    const Nanoseconds last = after(spread.messages_until_s);
+    if (dead(id) && last != kNever) last_arrival_from_dead_[{id, other->id}] = last;
+    push(std::max(after(spread.loss_known_s), other->start), other->id, Event(PeerLost{id}));
   }
-  observers_.died(now_s_, id);
+  observers_.died(now_s(), id);
 }
 
 void VirtualWorld::stop(PeerId id, double duration_s, bool with_its_host) {
-  Member& member = members_.at(id);
-  const double until_s = now_s_ + duration_s;
-  member.stopped_until_s = std::max(member.stopped_until_s, until_s);
-  if (with_its_host) member.host_stopped_until_s = std::max(member.host_stopped_until_s, until_s);
+  Member& member = this->member(id);
+  const Nanoseconds until = after(duration_s);
+  member.stopped_until = std::max(member.stopped_until, until);
+  if (with_its_host) member.host_stopped_until = std::max(member.host_stopped_until, until);
 }
 
 void VirtualWorld::hang_loop(PeerId id, double duration_s) {
   stop(id, duration_s);
-  Member& member = members_.at(id);
-  member.trickles_until_s = std::max(member.trickles_until_s, now_s_ + duration_s);
+  Member& member = this->member(id);
+  member.trickles_until = std::max(member.trickles_until, after(duration_s));
 }
 
 void VirtualWorld::hang_jobs(PeerId id, double duration_s) {
-  Member& member = members_.at(id);
-  if (member.jobs_hang_until_s <= now_s_) member.jobs_hang_since_s = now_s_;
-  member.jobs_hang_until_s = std::max(member.jobs_hang_until_s, now_s_ + duration_s);
+  Member& member = this->member(id);
+  if (member.jobs_hang_until <= now_) member.jobs_hang_since = now_;
+  member.jobs_hang_until = std::max(member.jobs_hang_until, after(duration_s));
 }
 
 void VirtualWorld::hang_disk(PeerId id, double duration_s) {
-  Member& member = members_.at(id);
-  member.disk_hangs_until_s = std::max(member.disk_hangs_until_s, now_s_ + duration_s);
+  Member& member = this->member(id);
+  member.disk_hangs_until = std::max(member.disk_hangs_until, after(duration_s));
 }
 
 void VirtualWorld::declare_dead(PeerId id) {
-  Member& member = members_.at(id);
+  Member& member = this->member(id);
   if (!member.is_active() || std::exchange(member.declared_dead, true)) return;
   tell_of_death(id);
 }
 
 bool VirtualWorld::flip(PeerId id, StageId stage) {
-  Member& member = members_.at(id);
+  Member& member = this->member(id);
   return member.is_active() && member.compute->flip(stage);
 }
 
 void VirtualWorld::cut(PeerId from, PeerId to, double duration_s, bool reachable) {
-  const Cut cut{now_s_ + duration_s, reachable};
+  const Cut cut{after(duration_s), reachable};
   const auto [entry, fresh] = cuts_.try_emplace(std::pair(from, to), cut);
   if (fresh) return;
-  if (entry->second.until_s < now_s_) entry->second.reachable = true;
-  entry->second.until_s = std::max(entry->second.until_s, cut.until_s);
+  if (entry->second.until < now_) entry->second.reachable = true;
+  entry->second.until = std::max(entry->second.until, cut.until);
   entry->second.reachable = entry->second.reachable && reachable;
 }
 
 const VirtualWorld::Cut* VirtualWorld::cut_of(PeerId from, PeerId to) const {
   if (cuts_.empty()) return nullptr;
   const auto cut = cuts_.find(std::pair(from, to));
-  return cut == cuts_.end() || cut->second.until_s < now_s_ ? nullptr : &cut->second;
+  return cut == cuts_.end() || cut->second.until < now_ ? nullptr : &cut->second;
 }
 
 void VirtualWorld::post(double at_s, PeerId to, Event event) {
-  const double start_s = members_.at(to).start_s;
-  queue_.push(std::max({at_s, now_s_, start_s}), {to, std::move(event)});
+  push(std::max({to_ns(at_s), now_, member(to).start}), to, std::move(event));
 }
 
-bool VirtualWorld::all_done() const {
-  return std::all_of(members_.begin(), members_.end(),
-                     [](const auto& entry) { return !entry.second.is_active(); });
+std::vector<PeerId> VirtualWorld::active_peers() const {
+  std::vector<PeerId> active;
+  for (const auto& member : members_) {
+    if (member && member->is_active()) active.push_back(member->id);
+  }
+  return active;
 }
 
 bool VirtualWorld::step() {
   while (violation_.ok() && !queue_.empty()) {
-    now_s_ = queue_.next_s();
-    Member& member = members_.at(queue_.next().peer);
-    const double held_until_s = held_until(member, queue_.next());
-    if (held_until_s > now_s_) {
-      queue_.postpone(held_until_s);
+    now_ = queue_.next_time();
+    Member& member = this->member(queue_.next_peer());
+    const Nanoseconds held = held_until(member, queue_.next());
+    if (held > now_) {
+      queue_.postpone(held);
       continue;
     }
     Pending next = queue_.pop();
-    if (const auto* delivery = std::get_if<KillDelivery>(&next.what)) {
-      deliver_kill(next.peer, member, *delivery);
+    if (const auto* delivery = std::get_if<KillDelivery>(&next)) {
+      deliver_kill(member.id, member, *delivery);
       continue;
     }
     if (!member.is_active()) {
-      const auto* written = std::get_if<Written>(&next.what);
-      if (written != nullptr && dead(next.peer)) written_after_death(next.peer, member, *written);
+      const auto* written = std::get_if<Written>(&next);
+      if (written != nullptr && dead(member.id)) written_after_death(member.id, member, *written);
       continue;
     }
-    if (const auto* tick = std::get_if<VirtualCollectives::Tick>(&next.what)) {
-      push(collectives_->comes(now_s_, next.peer, *tick, living_computes()));
+    if (const auto* tick = std::get_if<VirtualCollectives::Tick>(&next)) {
+      push(collectives_->comes(now_s(), member.id, *tick, living_computes()));
       continue;
     }
-    const std::optional<Event> event = event_of(next.peer, member, next);
+    const std::optional<Event> event = event_of(member, next);
     if (!event) continue;
-    dispatch(next.peer, member, *event);
+    dispatch(member.id, member, *event);
     return violation_.ok();
   }
   return false;
 }
 
-double VirtualWorld::held_until(const Member& member, const Pending& next) {
-  if (held_by_stop(member, next)) return member.stopped_until_s;
+Nanoseconds VirtualWorld::held_until(const Member& member, const Pending& next) {
+  if (held_by_stop(member, next)) return member.stopped_until;
   // Those of a killed peer keep their order, too.
-  if (std::holds_alternative<Written>(next.what)) return member.disk_hangs_until_s;
-  if (!member.is_active()) return now_s_;
-  if (const double until_s = held_by_trickle(next); until_s > now_s_) return until_s;
-  const auto* event = std::get_if<Event>(&next.what);
+  if (std::holds_alternative<Written>(next)) return member.disk_hangs_until;
+  if (!member.is_active()) return now_;
+  if (const Nanoseconds until = held_by_trickle(member.id, next); until > now_) return until;
+  const auto* event = std::get_if<Event>(&next);
   const bool job = event != nullptr && std::holds_alternative<JobFinished>(*event);
-  return job ? member.jobs_hang_until_s : now_s_;
+  return job ? member.jobs_hang_until : now_;
 }
 
 bool VirtualWorld::held_by_stop(const Member& member, const Pending& next) const {
-  const bool lands = std::holds_alternative<KillDelivery>(next.what);
+  const bool lands = std::holds_alternative<KillDelivery>(next);
   // Writes of a killed peer keep their order, so they wait, too.
-  const bool concerns = member.is_active() || std::holds_alternative<Written>(next.what);
-  return concerns && !lands && now_s_ < member.stopped_until_s;
+  const bool concerns = member.is_active() || std::holds_alternative<Written>(next);
+  return concerns && !lands && now_ < member.stopped_until;
 }
 
-double VirtualWorld::held_by_trickle(const Pending& next) {
-  constexpr double kPieces = 8;  // of what is left of the hang
-  const auto* event = std::get_if<Event>(&next.what);
+Nanoseconds VirtualWorld::held_by_trickle(PeerId to, const Pending& next) {
+  constexpr Nanoseconds kPieces = 8;  // of what is left of the hang
+  const auto* event = std::get_if<Event>(&next);
   const auto* arrived = event == nullptr ? nullptr : std::get_if<MessageArrived>(event);
-  if (arrived == nullptr) return now_s_;
-  Member& sender = members_.at(arrived->from);
-  if (sender.trickles_until_s <= now_s_ || arrived->from == next.peer) return now_s_;
-  double& next_s = sender.next_arrival_s[next.peer];
-  if (next_s > now_s_) return next_s;
-  next_s = now_s_ + (sender.trickles_until_s - now_s_) / kPieces;
-  return now_s_;
+  if (arrived == nullptr) return now_;
+  Member& sender = member(arrived->from);
+  if (sender.trickles_until <= now_ || arrived->from == to) return now_;
+  Nanoseconds& next_at = sender.next_arrival[to];
+  if (next_at > now_) return next_at;
+  next_at = now_ + (sender.trickles_until - now_) / kPieces;
+  return now_;
 }
 
-std::optional<Event> VirtualWorld::event_of(PeerId id, Member& member, Pending& next) {
-  if (const auto* timer = std::get_if<TimerEnd>(&next.what)) {
+std::optional<Event> VirtualWorld::event_of(Member& member, Pending& next) {
+  if (const auto* timer = std::get_if<TimerEnd>(&next)) {
     if (timer->number != member.timers) return std::nullopt;
     return TimerDue{};
   }
-  if (auto* event = std::get_if<Event>(&next.what)) {
-    if (lost_with_sender(id, *event)) return std::nullopt;
+  if (auto* event = std::get_if<Event>(&next)) {
+    if (lost_with_sender(member.id, *event)) return std::nullopt;
     return std::move(*event);
   }
-  const auto& write = std::get<Written>(next.what);
+  const auto& write = std::get<Written>(next);
   Member::DiskLane& lane = member.disk[write.lane];
   ++lane.calls;
   if (write.abandoned != lane.abandoned()) {
-    written_late(id, member, write);
+    written_late(member.id, member, write);
     return std::nullopt;
   }
   ++lane.ended;
-  return written(id, member, write);
+  return written(member.id, member, write);
 }
 
 bool VirtualWorld::lost_with_sender(PeerId to, const Event& event) const {
-  if (last_arrival_from_dead_s_.empty()) return false;
+  if (last_arrival_from_dead_.empty()) return false;
   const auto* arrived = std::get_if<MessageArrived>(&event);
   if (arrived == nullptr) return false;
-  const auto last = last_arrival_from_dead_s_.find({arrived->from, to});
-  return last != last_arrival_from_dead_s_.end() && now_s_ > last->second;
+  const auto last = last_arrival_from_dead_.find({arrived->from, to});
+  return last != last_arrival_from_dead_.end() && now_ > last->second;
 }
 
 // Observers may kill the peer at each of their calls.
 void VirtualWorld::dispatch(PeerId id, Member& member, const Event& event) {
   ++events_;
-  observers_.happened(now_s_, id, event);
+  observers_.happened(now_s(), id, event);
   if (!member.peer) return;
-  member.peer->set_carried(member.carried.until(now_s_));
-  Actions actions = member.peer->handle(event, now_s_ + member.clock_offset_s);
+  member.peer->set_carried(member.carried.until(now_s()));
+  Actions actions = member.peer->handle(event, now_s() + member.clock_offset_s);
   for (Action& action : actions) {
-    observers_.asked(now_s_, id, action);
+    observers_.asked(now_s(), id, action);
     if (!member.peer) return;
     carry_out(id, member, action);
   }
-  observers_.handled(now_s_, id);
+  observers_.handled(now_s(), id);
 }
 
 void VirtualWorld::carry_out(PeerId from, Member& member, Action& action) {
@@ -213,24 +220,27 @@ void VirtualWorld::carry_out(PeerId from, Member& member, Action& action) {
                  [&](Send& a) { send(from, member, a); },
                  [&](const StartJob& a) { start(from, member, a.job); },
                  [&](const SetTimer& a) {
-                   queue_.push(world_time_s(a.due_s, member), {from, TimerEnd{++member.timers}});
+                   push(world_time(a.due_s, member), from, TimerEnd{++member.timers});
                  },
                  [&](const KillPeer& a) { order_kill(from, a.peer); },
                  [&](const SpawnPeer&) {
-                   post(now_s_, from, SpawnFailed{"a virtual world starts no processes"});
+                   post(now_s(), from, SpawnFailed{"a virtual world starts no processes"});
                  },
-                 [&](const Finish&) { member.finished = true; },
-                 [&](const MakeCollectiveId& a) { push(collectives_->asked(now_s_, from, a)); },
-                 [&](const MakeCollective& a) { push(collectives_->asked(now_s_, from, a)); },
+                 [&](const Finish&) {
+                   member.finished = true;
+                   --active_;
+                 },
+                 [&](const MakeCollectiveId& a) { push(collectives_->asked(now_s(), from, a)); },
+                 [&](const MakeCollective& a) { push(collectives_->asked(now_s(), from, a)); },
                  [&](const EnterCollective& a) {
-                   auto comes = collectives_->asked(now_s_, from, *member.compute, a);
+                   auto comes = collectives_->asked(now_s(), from, *member.compute, a);
                    if (comes.ok()) return push(std::move(comes).value());
                    if (violation_.ok()) violation_ = comes.status();
                  },
                  [&](const AbortCollective& a) {
-                   push(collectives_->asked(now_s_, from, *member.compute, a));
+                   push(collectives_->asked(now_s(), from, *member.compute, a));
                  },
-                 [&](const ProbeWork&) { post(now_s_, from, progress_of(member)); },
+                 [&](const ProbeWork&) { post(now_s(), from, progress_of(member)); },
                  [&](const AbandonLane& a) {
                    Member::DiskLane& lane = member.disk[a.lane];
                    lane.under_way.push_back(lane.ended);
@@ -246,49 +256,47 @@ void VirtualWorld::carry_out(PeerId from, Member& member, Action& action) {
 void VirtualWorld::order_kill(PeerId by, PeerId victim) {
   const Cut* cut = cut_of(by, victim);
   if (cut != nullptr && !cut->reachable) {
-    post(now_s_ + links_.kill_delivery_s(by, victim), by, KillFailed{victim});
+    push(after(links_.kill_delivery_s(by, victim)), by, Event(KillFailed{victim}));
   } else {
-    queue_.push(now_s_ + links_.kill_delivery_s(by, victim), {victim, KillDelivery{by}});
+    push(after(links_.kill_delivery_s(by, victim)), victim, KillDelivery{by});
   }
 }
 
 void VirtualWorld::deliver_kill(PeerId victim, Member& member, const KillDelivery& delivery) {
-  if (now_s_ < member.host_stopped_until_s) return;  // those that were told are stopped, too
+  if (now_ < member.host_stopped_until) return;  // those that were told are stopped, too
   if (member.is_active()) {
     kill(victim);
-  } else if (members_.at(delivery.by).is_active()) {
-    post(now_s_, delivery.by, PeerLost{victim});  // it has finished or is dead
+  } else if (this->member(delivery.by).is_active()) {
+    post(now_s(), delivery.by, PeerLost{victim});  // it has finished or is dead
   }
 }
 
-double VirtualWorld::world_time_s(double clock_s, const Member& member) const {
-  double at_s = std::max(now_s_, clock_s - member.clock_offset_s);
-  // A timer must not end early by a rounding error: the peer would set it again, for ever.
-  while (at_s + member.clock_offset_s < clock_s) {
-    at_s = std::nextafter(at_s, std::numeric_limits<double>::infinity());
-  }
-  return at_s;
+// A timer must not end early by a rounding error: the peer would set it again, for ever.
+Nanoseconds VirtualWorld::world_time(double clock_s, const Member& member) const {
+  Nanoseconds at = std::max(now_, to_ns(clock_s - member.clock_offset_s));
+  while (to_s(at) + member.clock_offset_s < clock_s) ++at;
+  return at;
 }
 
 void VirtualWorld::send(PeerId from, Member& member, Send& send) {
-  const auto to = members_.find(send.to);
-  if (to == members_.end() || !to->second.is_active()) return;
-  const Delivery delivery = links_.deliver(from, send.to, send.message, now_s_);
+  Member* const to = find(send.to);
+  if (to == nullptr || !to->is_active()) return;
+  const Delivery delivery = links_.deliver(from, send.to, send.message, now_s());
   if (delivery.copies == 0) return;
-  auto& arrivals = overtakes(send.message) ? member.last_overtaking_s : member.last_arrival_s;
-  double& last_s = arrivals[send.to];
+  auto& arrivals = overtakes(send.message) ? member.last_overtaking : member.last_arrival;
+  Nanoseconds& last = arrivals[send.to];
   const Cut* cut = cut_of(from, send.to);
-  if (cut != nullptr && std::isinf(cut->until_s)) return;
-  const double leaves_s = cut == nullptr ? now_s_ : cut->until_s;
-  last_s = std::max({last_s, leaves_s + delivery.delay_s, to->second.start_s});
+  if (cut != nullptr && cut->until == kNever) return;
+  const Nanoseconds leaves = cut == nullptr ? now_ : cut->until;
+  last = std::max({last, leaves + to_ns(delivery.delay_s), to->start});
   if (send.to != from && may_be_awaited(send.message)) {
-    member.carried.add(now_s_, last_s);
-    to->second.carried.add(now_s_, last_s);
+    member.carried.add(now_s(), to_s(last));
+    to->carried.add(now_s(), to_s(last));
   }
   for (int copy = 1; copy < delivery.copies; ++copy) {
-    queue_.push(last_s, {send.to, Event(MessageArrived{from, send.message})});
+    push(last, send.to, Event(MessageArrived{from, send.message}));
   }
-  queue_.push(last_s, {send.to, Event(MessageArrived{from, std::move(send.message)})});
+  push(last, send.to, Event(MessageArrived{from, std::move(send.message)}));
 }
 
 void VirtualWorld::start(PeerId id, Member& member, const Job& job) {
@@ -304,21 +312,21 @@ void VirtualWorld::start(PeerId id, Member& member, const Job& job) {
     return;
   }
   const double duration_s = costs_.seconds(id, job);
-  queue_.push(now_s_ + duration_s, {id, Event(JobFinished{std::move(result).value(), duration_s})});
+  push(after(duration_s), id, Event(JobFinished{std::move(result).value(), duration_s}));
 }
 
 void VirtualWorld::push(VirtualCollectives::All all) {
   for (VirtualCollectives::Coming& coming : all) {
-    Pending pending{coming.peer, Event(TimerDue{})};
-    std::visit([&](auto& what) { pending.what = std::move(what); }, coming.what);
-    queue_.push(std::max(coming.at_s, now_s_), std::move(pending));
+    Pending pending = Event(TimerDue{});
+    std::visit([&](auto& what) { pending = std::move(what); }, coming.what);
+    push(std::max(to_ns(coming.at_s), now_), coming.peer, std::move(pending));
   }
 }
 
 VirtualCollectives::Computes VirtualWorld::living_computes() const {
   VirtualCollectives::Computes computes;
-  for (const auto& [id, member] : members_) {
-    if (member.is_active()) computes[id] = member.compute;
+  for (const auto& member : members_) {
+    if (member && member->is_active()) computes[member->id] = member->compute;
   }
   return computes;
 }
@@ -330,19 +338,20 @@ void VirtualWorld::write(PeerId id, Member& member, Action& action) {
   const Lane which = lane_of(action).value();
   Member::DiskLane& lane = member.disk[which];
   const WriteAnswer answer = disks_.write(id, action);
-  lane.free_s = std::max(lane.free_s, now_s_) + answer.seconds;
+  lane.free = std::max(lane.free, now_) + to_ns(answer.seconds);
   if (answer.status.ok()) {
-    queue_.push(lane.free_s, {id, Written{std::move(action), member.term, answer.outlives_writer,
-                                          which, lane.abandoned(), lane.asked++}});
+    push(lane.free, id,
+         Written{std::move(action), member.term, answer.outlives_writer, which, lane.abandoned(),
+                 lane.asked++});
   } else {
     member.disk_failed = true;
-    queue_.push(lane.free_s, {id, Event(StorageFailed{answer.status})});
+    push(lane.free, id, Event(StorageFailed{answer.status}));
   }
 }
 
 // CPU time is all time in which jobs do not hang.
 WorkProbed VirtualWorld::progress_of(const Member& member) const {
-  const bool hangs = member.disk_hangs_until_s > now_s_;
+  const bool hangs = member.disk_hangs_until > now_;
   const auto of = [&](Lane lane) {
     const auto found = member.disk.find(lane);
     if (found == member.disk.end()) return LaneProgress{};
@@ -350,7 +359,7 @@ WorkProbed VirtualWorld::progress_of(const Member& member) const {
     const bool runs = own.pending() > 0 || (hangs && own.abandoned() > 0);
     return LaneProgress{own.calls, own.calls, runs ? "a write" : ""};
   };
-  const double cpu_s = member.jobs_hang_until_s > now_s_ ? member.jobs_hang_since_s : now_s_;
+  const double cpu_s = to_s(member.jobs_hang_until > now_ ? member.jobs_hang_since : now_);
   return {cpu_s, of(Lane::run), of(Lane::stages)};
 }
 
@@ -401,10 +410,10 @@ std::optional<Event> VirtualWorld::carried_out(PeerId id, Member& member, const 
   return std::visit(Overloaded{
                         [&](const CreateTerm& a) -> Answer {
                           if (disk_.has_ended()) return TermCreated{a.term, false, disk_.ended};
-                          return TermCreated{a.term, disk_.terms.insert(a.term).second};
+                          return TermCreated{a.term, disk_.create(a.term)};
                         },
                         [&](const StoreRecord& a) -> Answer {
-                          disk_.journal.push_back({id, write.term, a});
+                          disk_.append(id, write.term, a);
                           return RecordDurable{a.number};
                         },
                         [&](const StoreStage& a) -> Answer {
@@ -428,6 +437,7 @@ std::optional<Event> VirtualWorld::carried_out(PeerId id, Member& member, const 
                           if (disk_.ended && write.term < disk_.ended_in) return EndDurable{};
                           disk_.ended = EndMessage{a.code, a.why};
                           disk_.ended_in = write.term;
+                          if (disk_.sink != nullptr) disk_.sink->ended(write.term, a);
                           return EndDurable{};
                         },
                         [](const StoreProbe&) -> Answer { return ProbeStored{}; },
@@ -454,7 +464,7 @@ Event VirtualWorld::loaded(PeerId id, const LoadManifest& load) {
   const bool seen = load.proves && disk_.is_damaged(step);
   if (!seen && damage != Damage::cut_off) return manifest();
   disk_.set_aside(step);
-  post(now_s_, id, manifest());
+  post(now_s(), id, manifest());
   return CheckpointDamaged{Step(step), seen ? "a bit has flipped" : "it is cut off"};
 }
 
@@ -492,9 +502,9 @@ std::optional<Event> VirtualWorld::loaded(Member& member, const LoadStage& load)
 
 std::string VirtualWorld::waiting_for() const {
   std::string text;
-  for (const auto& [id, member] : members_) {
-    if (!member.is_active()) continue;
-    text += fmt::format("peer {}: {}\n", id.value, member.peer->waiting_for());
+  for (const auto& member : members_) {
+    if (!member || !member->is_active()) continue;
+    text += fmt::format("peer {}: {}\n", member->id.value, member->peer->waiting_for());
   }
   return text;
 }

@@ -3,14 +3,19 @@
 // compute and storage, in one thread. All that happens follows from the models: two worlds with the
 // same models and peers do the same.
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
+#include "core/check.hpp"
+#include "core/flat_map.hpp"
+#include "core/virtual_time.hpp"
 #include "protocol/observer.hpp"
 #include "protocol/peer.hpp"
 #include "simulation/event_queue.hpp"
@@ -63,16 +68,24 @@ class VirtualWorld {
   /// Delivers the next event. False if there is none, or a compute has found a violation.
   bool step();
 
-  double now_s() const { return now_s_; }
+  double now_s() const { return to_s(now_); }
+  /// When the next event is due, at the earliest; infinite if there is none.
+  double next_s() const { return queue_.empty() ? to_s(kNever) : to_s(queue_.next_time()); }
+  /// Lets time pass up to then. REQUIRES: it is not after next_s().
+  void advance(double at_s) { now_ = std::max(now_, to_ns(at_s)); }
   /// Number of events that were delivered.
   std::int64_t events() const { return events_; }
   /// Whether each peer has finished or is dead.
-  bool all_done() const;
+  bool all_done() const { return active_ == 0; }
+  /// Those who live and have not finished, by id.
+  std::vector<PeerId> active_peers() const;
   /// Whether the peer lives and has not finished.
-  bool is_active(PeerId id) const { return members_.at(id).is_active(); }
-  bool dead(PeerId id) const { return !members_.at(id).peer; }
+  bool is_active(PeerId id) const { return member(id).is_active(); }
+  bool dead(PeerId id) const { return !member(id).peer; }
+  /// Whether such a peer was ever added.
+  bool has(PeerId id) const { return find(id) != nullptr; }
   /// REQUIRES: not dead.
-  const Peer& peer(PeerId id) const { return *members_.at(id).peer; }
+  const Peer& peer(PeerId id) const { return *member(id).peer; }
   /// The first error of a compute: a rule that the protocol broke, or state that is lost.
   const Status& violation() const { return violation_; }
   /// What each active peer does or waits for, one line each.
@@ -82,20 +95,21 @@ class VirtualWorld {
   struct Member {
     bool is_active() const { return peer && !finished; }
 
+    PeerId id;
     std::unique_ptr<Peer> peer;  // null: dead
     bool finished = false;
     Term term;  // that it leads
     VirtualCompute* compute = nullptr;
-    double start_s = 0;
+    Nanoseconds start = 0;
     double clock_offset_s = 0;
-    double stopped_until_s = 0;
-    double host_stopped_until_s = 0;
-    double trickles_until_s = 0;              // what it has sent
-    std::map<PeerId, double> next_arrival_s;  // of what trickles, to each peer
-    bool declared_dead = false;               // the others were told that it died
+    Nanoseconds stopped_until = 0;
+    Nanoseconds host_stopped_until = 0;
+    Nanoseconds trickles_until = 0;              // what it has sent
+    std::map<PeerId, Nanoseconds> next_arrival;  // of what trickles, to each peer
+    bool declared_dead = false;                  // the others were told that it died
     /// One lane of its storage.
     struct DiskLane {
-      double free_s = 0;
+      Nanoseconds free = 0;
       std::int64_t asked = 0;  // writes, since it was last abandoned
       std::int64_t ended = 0;  // of these
       std::int64_t calls = 0;  // that have ended
@@ -109,12 +123,12 @@ class VirtualWorld {
     std::map<Lane, DiskLane> disk;
     bool disk_failed = false;
     std::int64_t loads_for = 0;  // the newest incarnation that it has asked a stage for
-    double disk_hangs_until_s = 0;
-    double jobs_hang_since_s = 0, jobs_hang_until_s = 0;
-    std::int64_t timers = 0;                     // set so far; only the last one comes due
-    std::map<PeerId, double> last_arrival_s;     // of messages to each peer, but for those that
-    std::map<PeerId, double> last_overtaking_s;  // overtake them
-    TimeCarried carried;                         // to it and from it
+    Nanoseconds disk_hangs_until = 0;
+    Nanoseconds jobs_hang_since = 0, jobs_hang_until = 0;
+    std::int64_t timers = 0;                       // set so far; only the last one comes due
+    FlatMap<PeerId, Nanoseconds> last_arrival;     // of messages to each peer, but for those that
+    FlatMap<PeerId, Nanoseconds> last_overtaking;  // overtake them
+    TimeCarried carried;                           // to it and from it
   };
   struct TimerEnd {
     std::int64_t number;
@@ -132,23 +146,38 @@ class VirtualWorld {
     std::int64_t abandoned = 0;  // how often its lane had been, when it was asked for
     std::int64_t number = 0;     // since then
   };
-  struct Pending {
-    PeerId peer;
-    std::variant<Event, Written, TimerEnd, KillDelivery, VirtualCollectives::Tick> what;
-  };
+  using Pending = std::variant<Event, Written, TimerEnd, KillDelivery, VirtualCollectives::Tick>;
   struct Cut {
-    double until_s;
+    Nanoseconds until;
     bool reachable;
   };
 
+  const Member* find(PeerId id) const {
+    const auto index = static_cast<std::size_t>(id.value);
+    return index < members_.size() ? members_[index].get() : nullptr;
+  }
+  Member* find(PeerId id) { return const_cast<Member*>(std::as_const(*this).find(id)); }
+  const Member& member(PeerId id) const {
+    const Member* const found = find(id);
+    SWARMPI_CHECK(found != nullptr, "a peer is added before anything happens to it");
+    return *found;
+  }
+  Member& member(PeerId id) { return const_cast<Member&>(std::as_const(*this).member(id)); }
+  /// So many seconds from now, rounded once.
+  Nanoseconds after(double seconds) const {
+    const Nanoseconds duration = to_ns(seconds);
+    return duration == kNever ? kNever : now_ + duration;
+  }
+  void push(Nanoseconds at, PeerId to, Pending what) { queue_.push(at, to, std::move(what)); }
+
   /// Until when this must wait, because the peer is stopped, or its jobs or disk hang; its own time
   /// where it need not.
-  double held_until(const Member& member, const Pending& next);
+  Nanoseconds held_until(const Member& member, const Pending& next);
   bool held_by_stop(const Member& member, const Pending& next) const;
   /// Until when a message waits because its sender hangs and another piece has just arrived.
-  double held_by_trickle(const Pending& next);
+  Nanoseconds held_by_trickle(PeerId to, const Pending& next);
   /// The event that this is for the peer, if any.
-  std::optional<Event> event_of(PeerId id, Member& member, Pending& next);
+  std::optional<Event> event_of(Member& member, Pending& next);
   void dispatch(PeerId id, Member& member, const Event& event);
   void tell_of_death(PeerId id);
   void deliver_kill(PeerId victim, Member& member, const KillDelivery& delivery);
@@ -168,7 +197,7 @@ class VirtualWorld {
   Event loaded(PeerId id, const LoadManifest& load);
   std::optional<Event> loaded(Member& member, const LoadStage& load);
   /// When the peer's own clock will show `clock_s`.
-  double world_time_s(double clock_s, const Member& member) const;
+  Nanoseconds world_time(double clock_s, const Member& member) const;
   void carry_out(PeerId from, Member& member, Action& action);
   void send(PeerId from, Member& member, Send& send);
   void start(PeerId id, Member& member, const Job& job);
@@ -181,15 +210,16 @@ class VirtualWorld {
   CostModel& costs_;
   DiskModel& disks_;
   VirtualDisk& disk_;
-  std::map<PeerId, Member> members_;
-  std::map<std::pair<PeerId, PeerId>, double>
-      last_arrival_from_dead_s_;                   // by dead peer and receiver
+  std::vector<std::unique_ptr<Member>> members_;  // by id; null where there is no such peer
+  std::map<std::pair<PeerId, PeerId>, Nanoseconds>
+      last_arrival_from_dead_;                     // by dead peer and receiver
   std::map<std::pair<PeerId, PeerId>, Cut> cuts_;  // by sender and receiver
   EventQueue<Pending> queue_;
   std::optional<VirtualCollectives> collectives_;
   Observers observers_;
-  double now_s_ = 0;
+  Nanoseconds now_ = 0;
   std::int64_t events_ = 0;
+  std::int64_t active_ = 0;  // members
   Status violation_;
 };
 

@@ -50,6 +50,7 @@ std::string compute_text(const ComputeConfig& compute, const std::string& finger
     return fmt::format("{}, cuda kernels, fingerprint {}", kernels::cuda_description(),
                        fingerprint);
   }
+  if (compute.kernels == Kernels::none) return "nothing is computed: kernels = \"none\"";
   return fmt::format("{}, {} a peer, {} kernels, fingerprint {}", this_machine().cpu,
                      counted(compute.threads, "thread"), name_of(compute.kernels), fingerprint);
 }

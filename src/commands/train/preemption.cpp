@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <iterator>
+#include <set>
 #include <utility>
 
 #include "core/random.hpp"
@@ -17,6 +18,8 @@ namespace {
 
 // Thirty years: longer than any run, and within what the clocks can count.
 constexpr double kLatestS = 1e9;
+// Of virtual peers, which are found by their ids.
+constexpr std::int64_t kHighestId = 1 << 24;
 
 // Why this run cannot do an event; "" if it can.
 std::string refusal(const TraceEvent& event, const FaultsConfig& faults, std::int64_t ranks) {
@@ -89,6 +92,21 @@ double deaths_per_s(const std::vector<TraceEvent>& trace) {
   return last_s > 0 ? deaths / last_s : 0;
 }
 
+void add_notices(std::vector<TraceEvent>& events, double notice_s, double not_before_s) {
+  if (notice_s <= 0) return;
+  for (std::size_t i = events.size(); i-- > 0;) {
+    if (events[i].event != FaultEvent::kill) continue;
+    events.push_back(
+        {std::max(not_before_s, events[i].time_s - notice_s), FaultEvent::notice, events[i].peer});
+  }
+}
+
+void sort_events(std::vector<TraceEvent>& events) {
+  std::stable_sort(events.begin(), events.end(), [](const TraceEvent& a, const TraceEvent& b) {
+    return order_of(a) < order_of(b);
+  });
+}
+
 }  // namespace
 
 double between_deaths_s(const Preemption& preemption, const FaultsConfig& faults,
@@ -130,17 +148,41 @@ Result<Preemption> preemption_of(const Config& config, int rank, const RunPart& 
     if (!joins || faults.mtbf_s == 0) continue;
     local.push_back(draw_failure(faults, event.peer, event.time_s, part.first_term));
   }
-  if (const double notice_s = config.swarm.notice_s; notice_s > 0) {
-    for (std::size_t i = local.size(); i-- > 0;) {
-      if (local[i].event != FaultEvent::kill) continue;
-      local.push_back({std::max(part.run_time_s, local[i].time_s - notice_s), FaultEvent::notice,
-                       local[i].peer});
-    }
-  }
-  std::stable_sort(local.begin(), local.end(), [](const TraceEvent& a, const TraceEvent& b) {
-    return order_of(a) < order_of(b);
-  });
+  add_notices(local, config.swarm.notice_s, part.run_time_s);
+  sort_events(local);
   return preemption;
+}
+
+Result<std::vector<TraceEvent>> preemption_of_all(const Config& config, std::int64_t peers) {
+  FaultsConfig faults = config.faults;
+  // Nothing but virtual peers can die.
+  if (faults.mode == FaultsMode::kill) faults.mode = FaultsMode::emulated;
+  Result<std::vector<TraceEvent>> read = read_trace(faults, peers);
+  if (!read.ok()) return read;
+  std::vector<TraceEvent>& events = read.value();
+  const auto refuse = [&](const TraceEvent& event, const std::string& why) {
+    return Status::bad_input(fmt::format("faults.trace: {}: {} of peer {} at {:g} s: {}",
+                                         faults.trace, name_of(event.event), event.peer,
+                                         event.time_s, why));
+  };
+  std::set<std::int64_t> known;
+  for (std::int64_t peer = 0; peer < peers; ++peer) known.insert(peer);
+  std::vector<TraceEvent> drawn;
+  if (faults.mtbf_s > 0) {
+    for (const std::int64_t peer : known) drawn.push_back(draw_failure(faults, peer, 0, 1));
+  }
+  for (const TraceEvent& event : events) {
+    const bool joins = event.event == FaultEvent::join;
+    if (!joins && !known.contains(event.peer)) return refuse(event, "there is no such peer then");
+    if (!joins) continue;
+    if (event.peer >= kHighestId) return refuse(event, "the id is too high");
+    if (!known.insert(event.peer).second) return refuse(event, "the id was used before");
+    if (faults.mtbf_s > 0) drawn.push_back(draw_failure(faults, event.peer, event.time_s, 1));
+  }
+  events.insert(events.end(), drawn.begin(), drawn.end());
+  add_notices(events, config.swarm.notice_s, 0);
+  sort_events(events);
+  return read;
 }
 
 }  // namespace swarmpi

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "config/deck.hpp"
@@ -13,6 +14,7 @@
 #include "model/cost.hpp"
 #include "model/initial_weights.hpp"
 #include "model/make_backend.hpp"
+#include "model/peer_budget.hpp"
 #include "model/stage_model.hpp"
 #include "protocol/membership/initial_membership.hpp"
 #include "protocol/method/room_layout.hpp"
@@ -64,12 +66,33 @@ Status refuse_moves_without_recovery(const Config& config, const MpiSession& ses
                            "with --with-ft ulfm, or set faults.mode = \"emulated\"");
 }
 
+Status refuse_to_resume_nothing(const TrainOptions& options, const Config& config) {
+  if (config.compute.kernels != Kernels::none || !options.resume) return {};
+  return Status::bad_input(
+      "compute.kernels: a run with \"none\" has computed nothing that could be resumed: start it "
+      "without --resume");
+}
+
+// What a run that computes nothing has in the place of the bits of its kernels.
+constexpr std::string_view kNoKernels = "compute.kernels = none";
+
+std::string fingerprint_of(const Config& config, kernels::Backend& backend) {
+  if (config.compute.kernels != Kernels::none) return hex(swarmpi::fingerprint(config, backend));
+  return hex(hash_bytes(kNoKernels.data(), kNoKernels.size()));
+}
+
 // The cheap checks first; nothing is written, and nothing large is taken before it is known to fit.
 Result<PreparedRun> prepare(const TrainOptions& options, Config config, const MpiSession& session) {
   const std::optional<RunningSwarm>& joins = options.joins;
   const PeerId self = joins ? joins->self : PeerId(session.rank());
   const std::int64_t ranks = joins ? joins->ranks : session.ranks();
   if (Status status = check_ranks(config, ranks); !status.ok()) return status;
+  if (Status status = refuse_to_resume_nothing(options, config); !status.ok()) return status;
+  if (config.compute.fidelity == Fidelity::simulated) {
+    return Status::bad_input(
+        "compute.fidelity = \"simulated\": virtual time is what `swarmpi simulate` runs in: start "
+        "that, or leave the key out");
+  }
   InitialMembership membership = make_membership(ranks, config.swarm.spares);
   if (Status status = adopt_initial_weights(config.model); !status.ok()) {
     if (!options.resume) return status;
@@ -89,7 +112,7 @@ Result<PreparedRun> prepare(const TrainOptions& options, Config config, const Mp
   if (!backend.ok()) return backend.status();
   const auto workers = static_cast<std::int64_t>(membership.workers.size());
   const std::int64_t peers_on_host = joins ? joins->peers_on_host : session.ranks_on_host();
-  const auto budget = budget_bytes(config, *backend.value(), {peers_on_host});
+  const auto budget = peer_budget_bytes(config, self, *backend.value(), {peers_on_host});
   MemoryNeeds needs = memory_needs(config, specs, *backend.value(), workers);
   if (Status status = refuse_too_large(needs, ranks, budget); !status.ok()) return status;
   if (Status status = refuse_moves_without_recovery(config, session, ranks, joins.has_value());
@@ -102,7 +125,7 @@ Result<PreparedRun> prepare(const TrainOptions& options, Config config, const Mp
   if (!data.ok()) return data.status();
   std::string given_data_hash = std::exchange(config.data.hash, "");
   backend.value()->prepare_thread();
-  const std::string fingerprint = hex(swarmpi::fingerprint(config, *backend.value()));
+  const std::string fingerprint = fingerprint_of(config, *backend.value());
   PreparedRun run = {options,
                      std::move(config),
                      paths,

@@ -11,6 +11,7 @@
 #include "commands/train/shared_folders.hpp"
 #include "core/check.hpp"
 #include "core/clock.hpp"
+#include "emulation/emulated_links.hpp"
 #include "emulation/emulated_peer_host.hpp"
 #include "emulation/emulated_transport.hpp"
 #include "emulation/fault_clock.hpp"
@@ -39,9 +40,19 @@ void inject_fault(FaultEvent event, Inbox& inbox) {
   kill(getpid(), SIGKILL);
 }
 
+// The links that the deck gives the peer that lives here, over `below`; null where it gives none.
+std::unique_ptr<EmulatedLinks> emulated_links(const PreparedRun& run, Transport& below,
+                                              const Clock& clock) {
+  if (!emulates_links(run.config)) return nullptr;
+  return std::make_unique<EmulatedLinks>(run.self, below, run.config, clock);
+}
+
 // Runs a peer whose death is that of the process.
-Outcome run_peer_once(PreparedRun& run, Stages stages, Transport& transport, PayloadPool& payloads,
+Outcome run_peer_once(PreparedRun& run, Stages stages, Transport& below, PayloadPool& payloads,
                       PeerEnvironment environment, Inbox& inbox) {
+  const WallClock link_clock;
+  const std::unique_ptr<EmulatedLinks> links = emulated_links(run, below, link_clock);
+  Transport& transport = links ? static_cast<Transport&>(*links) : below;
   environment.inject_fault = [&](FaultEvent event) { inject_fault(event, inbox); };
   const FaultClock clock(run.preemption.local_events, run.start.state.time_s,
                          [&](const TraceEvent& event) { inject_fault(event.event, inbox); });
@@ -66,6 +77,7 @@ class EmulatedRank {
       : run_(run),
         mpi_(mpi),
         transport_(run.self, below, inbox),
+        links_(emulated_links(run, transport_, link_clock_)),
         host_(run.self, run.preemption.local_events, transport_, inbox),
         inbox_(inbox) {}
 
@@ -77,7 +89,8 @@ class EmulatedRank {
                            [&](const TraceEvent& event) { host_.inject_fault(event); });
     while (true) {
       Outcome outcome =
-          run_peer(run_, std::move(stages), transport_, payloads, environment, inbox_);
+          run_peer(run_, std::move(stages), links_ ? static_cast<Transport&>(*links_) : transport_,
+                   payloads, environment, inbox_);
       hangs_ = outcome.hangs;
       if (mpi_ == nullptr) return outcome.died ? no_peer_left(true, hangs_) : outcome;
       if (!outcome.died && !outcome.departed) {
@@ -96,6 +109,7 @@ class EmulatedRank {
  private:
   // Makes a death known. The peer and its stages are destroyed by now.
   void finish_death() {
+    if (links_) links_->clear();
     transport_.clear();
     mpi_->fall_silent();
     const WallClock clock;
@@ -143,12 +157,15 @@ class EmulatedRank {
       if (join.peer == self.value) break;
       run_.membership.join_contacts.emplace_back(static_cast<std::int32_t>(join.peer));
     }
+    if (links_) links_->admit(self);
     mpi_->admit(self);
   }
 
   PreparedRun& run_;
   MpiTransport* mpi_;
+  WallClock link_clock_;
   EmulatedTransport transport_;
+  std::unique_ptr<EmulatedLinks> links_;  // over it; null: the deck has none
   EmulatedPeerHost host_;
   Inbox& inbox_;
   bool hangs_ = false;  // of the last peer

@@ -11,6 +11,7 @@
 #include "core/version.hpp"
 #include "emulation/emulated_device.hpp"
 #include "emulation/fault_triggers.hpp"
+#include "emulation/hollow_peer.hpp"
 #include "hardware/device.hpp"
 #include "model/cost.hpp"
 #include "report/collective_notices.hpp"
@@ -41,8 +42,9 @@ JournalBegin make_begin(const PreparedRun& run, const std::string& hosts) {
   return begin;
 }
 
-StoragePlan storage_plan(const PreparedRun& run, const std::string& hosts) {
+StoragePlan storage_plan(const PreparedRun& run, const std::string& hosts, HollowStages* hollow) {
   StoragePlan plan;
+  plan.hollow = hollow;
   plan.run_file = run.paths.run_file;
   plan.is_mixed = run.config.swarm.allow_mixed;
   plan.checkpoints = run.paths.checkpoints;
@@ -57,6 +59,7 @@ StoragePlan storage_plan(const PreparedRun& run, const std::string& hosts) {
   plan.first_term = run.membership.first_term.value;
   plan.begin = make_begin(run, hosts);
   if (run.start.carries_rows) plan.carried = run.start.checkpoint;
+  plan.fidelity = name_of(run.config.compute.fidelity);
   plan.prepare_thread = [&backend = *run.backend] { backend.prepare_thread(); };
   return plan;
 }
@@ -107,6 +110,14 @@ void tell_fidelity(const PreparedRun& run, const EmulatedDevice& device) {
                text_of(fidelity).c_str());
 }
 
+// Of a peer that computes nothing; null where it computes.
+std::unique_ptr<HollowPeer> hollow_peer(const PreparedRun& run,
+                                        const PeerEnvironment& environment) {
+  if (run.config.compute.kernels != Kernels::none) return nullptr;
+  return std::make_unique<HollowPeer>(run.self, run.config, run_plan(run, environment),
+                                      run.start.state, *run.backend);
+}
+
 StageFactory factory_of(PreparedRun& run, const PeerEnvironment& environment) {
   StageFactory factory =
       stage_factory(run.config, run.specs, *run.backend, run.workers(), environment.peers_on_host);
@@ -141,9 +152,13 @@ struct PeerParts {
                  flip_after(run), factory_of(run, environment)),
         copies(*run.backend, inbox, run.config.compute.job_timeout_s),
         kernels(executor, clock),
-        device(emulated_device(run, kernels)),
-        compute(device ? static_cast<JobRunner&>(*device) : kernels, *run.backend, inbox, &copies),
-        storage(storage_plan(run, environment.hosts), executor, clock, inbox),
+        hollow(hollow_peer(run, environment)),
+        device(emulated_device(run, hollow ? static_cast<JobRunner&>(*hollow) : kernels)),
+        compute(device   ? static_cast<JobRunner&>(*device)
+                : hollow ? static_cast<JobRunner&>(*hollow)
+                         : kernels,
+                *run.backend, inbox, &copies),
+        storage(storage_plan(run, environment.hosts, hollow.get()), executor, clock, inbox),
         collectives(collectives_of(run, executor, collective_results, inbox)) {
     executor.copy_beside_jobs(copies);
   }
@@ -152,6 +167,7 @@ struct PeerParts {
   JobExecutor executor;
   PayloadCopies copies;
   KernelRunner kernels;
+  std::unique_ptr<HollowPeer> hollow;  // in the place of the kernels
   std::unique_ptr<EmulatedDevice> device;
   CollectiveResults collective_results;
   StageCompute compute;

@@ -20,7 +20,8 @@ Keys compute_keys() {
        .on_resume = kMayChange,
        .help = "\"native\": fast, the bits depend on CPU and threads; \"reference\": slow, the "
                "same bits on every machine; \"cuda\": a GPU, the bits depend on its model, driver "
-               "and cuBLASLt"},
+               "and cuBLASLt; \"none\": nothing is computed, for emulated and simulated peers: "
+               "losses are NaN"},
       {.name = "threads",
        .field = compute<&C::threads>(),
        .range = from_to(1, 1024),
@@ -59,10 +60,9 @@ Keys compute_keys() {
            "CPU is late sooner"},
       {.name = "fidelity",
        .field = compute<&C::fidelity>(),
-       .available = {"real", "emulated"},
        .on_resume = kMayChange,
        .help = "\"emulated\": real kernels, but a job takes as long as on the device that "
-               "[[peers]] names; \"simulated\": virtual time"},
+               "[[peers]] names; \"simulated\": virtual time, which `swarmpi simulate` sets"},
   };
 }
 

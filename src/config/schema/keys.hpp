@@ -64,6 +64,9 @@ Keys faults_keys();
 Keys output_keys();
 
 TableSpec devices_table();
+TableSpec links_table();
+TableSpec sites_table();
+TableSpec routes_table();
 TableSpec peers_table();
 TableSpec faults_at_table();
 

@@ -97,6 +97,10 @@ bool Hdf5Input::has(const std::string& name) {
   return status_.ok() && H5Lexists(file_.id(), name.c_str(), H5P_DEFAULT) > 0;
 }
 
+bool Hdf5Input::has_attribute(const std::string& name) {
+  return status_.ok() && H5Aexists(file_.id(), name.c_str()) > 0;
+}
+
 std::string Hdf5Input::text_attribute(const std::string& name) {
   if (!status_.ok()) return "";
   const Hdf5Handle attribute(H5Aopen(file_.id(), name.c_str(), H5P_DEFAULT), H5Aclose);

@@ -28,6 +28,7 @@ class Hdf5Input {
   /// A text, or an integer in decimal.
   std::string attribute_as_text(const std::string& name);
   bool has(const std::string& name);
+  bool has_attribute(const std::string& name);
   /// How many values a column of numbers or texts has; 0 after an error.
   template <class Value>
   std::int64_t column_size(const std::string& name) {

@@ -13,6 +13,7 @@ class AwakeClock {
   /// while anything is watched.
   explicit AwakeClock(double most_s) : most_s_(most_s) {}
 
+  void set_most(double most_s) { most_s_ = most_s; }
   /// To be called at each event.
   void passed(double now_s) {
     if (last_s_) awake_s_ += std::clamp(now_s - *last_s_, 0.0, most_s_);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "protocol/membership/beat_period.hpp"
 #include "protocol/membership/heartbeat_words.hpp"
 #include "protocol/membership/heartbeats.hpp"
 #include "protocol/membership/membership.hpp"
@@ -36,6 +37,13 @@ class FailureDetector {
 
   // ---- Signs of life
 
+  /// Of heartbeats, as of now; all members have the same.
+  void set_period(double period_s) {
+    heartbeats_.set_period(period_s);
+    words_.set_period(period_s);
+    silent_links_.set_period(period_s);
+  }
+  double period_s() const { return heartbeats_.period_s(); }
   /// Exchanges heartbeats with these peers from now on. `pings_others`: beat() is due even if there
   /// are none.
   void watch(const std::vector<PeerId>& peers, double now_s, bool pings_others) {

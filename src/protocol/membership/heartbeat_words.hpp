@@ -1,10 +1,10 @@
 #pragma once
 // What the heartbeats of others say: how far their event loops are, and whom they hear.
 
-#include <map>
 #include <optional>
 #include <set>
 
+#include "core/flat_map.hpp"
 #include "protocol/messages/messages.hpp"
 
 namespace swarmpi {
@@ -15,6 +15,7 @@ class HeartbeatWords {
   HeartbeatWords(double period_s, double patience_s)
       : period_s_(period_s), patience_s_(patience_s) {}
 
+  void set_period(double period_s) { period_s_ = period_s; }
   /// A heartbeat has come. `regular_since_s`: since when this peer sends it its own in time.
   void came(PeerId from, const HeartbeatMessage& beat, double now_s,
             std::optional<double> regular_since_s);
@@ -39,7 +40,7 @@ class HeartbeatWords {
 
   double period_s_;
   double patience_s_;
-  std::map<PeerId, Last> last_;
+  FlatMap<PeerId, Last> last_;
 };
 
 }  // namespace swarmpi

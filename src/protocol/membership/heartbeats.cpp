@@ -8,7 +8,7 @@ namespace swarmpi {
 void Heartbeats::watch(const std::vector<PeerId>& peers, double now_s, bool pings_others) {
   if (!due_s()) next_beat_s_ = now_s;
   pings_others_ = pings_others;
-  const std::map<PeerId, double> before = std::exchange(watched_, {});
+  const FlatMap<PeerId, double> before = std::exchange(watched_, {});
   for (const PeerId peer : peers) {
     if (peer == self_) continue;
     const auto known = before.find(peer);
@@ -42,7 +42,7 @@ void Heartbeats::beat(double now_s, const std::set<PeerId>& awaited, const SignO
   if (late_s > period_s_) {
     for (auto& [peer, heard_s] : last_heard_s_) heard_s += late_s;
   }
-  std::erase_if(last_heard_s_, [&](const auto& known) {
+  erase_if(last_heard_s_, [&](const auto& known) {
     return !watched_.contains(known.first) && !awaited.contains(known.first);
   });
   for (const auto& [peer, since_s] : watched_) outbox.send(peer, sign_of_life(peer));

@@ -5,11 +5,11 @@
 // that is cut, an MPI without fault tolerance.
 
 #include <functional>
-#include <map>
 #include <optional>
 #include <set>
 #include <vector>
 
+#include "core/flat_map.hpp"
 #include "protocol/messages/outbox.hpp"
 
 namespace swarmpi {
@@ -20,6 +20,9 @@ class Heartbeats {
   Heartbeats(PeerId self, double period_s, double very_late_s)
       : self_(self), period_s_(period_s), very_late_s_(very_late_s) {}
 
+  /// From the next beat on.
+  void set_period(double period_s) { period_s_ = period_s; }
+  double period_s() const { return period_s_; }
   /// The peers to send heartbeats to and to watch from now on: all others for the leader, the
   /// leader for the others. `pings_others`: beats are due even if there are none, for beat() pings.
   void watch(const std::vector<PeerId>& peers, double now_s, bool pings_others);
@@ -55,11 +58,11 @@ class Heartbeats {
   PeerId self_;
   double period_s_;
   double very_late_s_;
-  std::map<PeerId, double> watched_;  // since when
+  FlatMap<PeerId, double> watched_;  // since when
   bool pings_others_ = false;
-  std::map<PeerId, double>
+  FlatMap<PeerId, double>
       last_heard_s_;  // of those watched or pinged; put off if this peer is late
-  std::map<PeerId, double> last_message_s_;
+  FlatMap<PeerId, double> last_message_s_;
   double next_beat_s_ = 0;
   double late_at_s_ = 0;  // the last time that this peer came very late
 };

@@ -51,6 +51,10 @@ class Membership {
   ViewNumber view_number() const { return view_ ? view_->number : ViewNumber(); }
   /// The last view, or, before any, the one that the run is to begin with.
   const ViewRef& newest_view() const;
+  /// How many are in the last view, or, before any, at the start.
+  std::size_t members() const {
+    return view_ ? view_->members().size() : initial_.workers.size() + initial_.spares.size();
+  }
   /// Whether that view contains the peer.
   bool contains(PeerId peer) const;
   const std::set<PeerId>& dead() const { return dead_; }

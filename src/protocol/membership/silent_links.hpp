@@ -23,6 +23,7 @@ class SilentLinks {
   /// `validity_s`, which allows for delays.
   SilentLinks(double period_s, double validity_s) : period_s_(period_s), validity_s_(validity_s) {}
 
+  void set_period(double period_s) { period_s_ = period_s; }
   /// `from` does not hear `other`. The ends that the leader is to ping now: that they answer shows
   /// that they live, and one that lives answers a ping of the other end as well. A message shows
   /// nothing: it may have waited, while its sender is stopped.

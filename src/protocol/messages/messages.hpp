@@ -17,6 +17,7 @@
 #include "core/ids.hpp"
 #include "core/payload.hpp"
 #include "core/records.hpp"
+#include "core/shared_doubles.hpp"
 #include "core/status.hpp"
 #include "kernels/fixed_point.hpp"
 #include "protocol/membership/view.hpp"
@@ -299,11 +300,11 @@ struct ChunkMessage {
   SealId seal;
   StageId stage;
   std::int32_t chunk = 0;
-  Cover cover;                  // of the sums that were rounded
-  std::vector<double> squares;  // one a block of the chunk
-  std::uint64_t hash = 0;       // of the gradient
-  PayloadRef gradient;          // fp32, the chunk's blocks one after another; null where it stays
-                                // with its owner
+  Cover cover;             // of the sums that were rounded
+  SharedDoubles squares;   // one a block of the chunk
+  std::uint64_t hash = 0;  // of the gradient
+  PayloadRef gradient;     // fp32, the chunk's blocks one after another; null where it stays with
+                           // its owner
 };
 SWARMPI_FIELDS(ChunkMessage, seal, stage, chunk, cover, squares, hash, gradient);
 /// Host to leader: a chunk is not finished here, because its sums are not over all microbatches of

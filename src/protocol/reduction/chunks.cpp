@@ -10,6 +10,8 @@ namespace {
 constexpr std::int64_t kMostDirectReplicas = 16;
 
 constexpr std::int64_t kChunksAReplica = 4;
+// Of a stage, where these are not fewer than its replicas.
+constexpr std::int64_t kMostChunksForOverlap = 96;
 constexpr std::int64_t kLeastChunkElements = 1 << 17;
 constexpr std::int64_t kMostChunkElements = 1 << 20;  // 4 MB of fp32
 
@@ -39,8 +41,9 @@ ReductionPattern reduction_pattern(std::int64_t replicas, std::int64_t chunks) {
 }
 
 std::int64_t chunk_elements(std::int64_t elements, std::int64_t replicas) {
-  return std::clamp(elements / (kChunksAReplica * replicas), kLeastChunkElements,
-                    kMostChunkElements);
+  const std::int64_t chunks =
+      std::max(replicas, std::min(kChunksAReplica * replicas, kMostChunksForOverlap));
+  return std::clamp((elements + chunks - 1) / chunks, kLeastChunkElements, kMostChunkElements);
 }
 
 std::vector<BlockRange> cut_into_chunks(const std::vector<Block>& blocks, std::int64_t replicas,

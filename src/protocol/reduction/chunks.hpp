@@ -29,8 +29,8 @@ SWARMPI_FIELDS(Ownership, place, owners);
 ReductionPattern reduction_pattern(std::int64_t replicas, std::int64_t chunks);
 
 /// How large a chunk may be where a stage has so many elements: a quarter of a replica's part, so
-/// that it can send one while it adds up another, and a thousand peers do not send as many messages
-/// as a million; but neither too small to be worth a message nor too large to wait for.
+/// that it can send one while it adds up another; of many replicas all of it, for each chunk goes
+/// to all of them; but neither too small to be worth a message nor too large to wait for.
 std::int64_t chunk_elements(std::int64_t elements, std::int64_t replicas);
 
 /// The ranges of blocks that so many owners have, as even as blocks are. Some are empty where there

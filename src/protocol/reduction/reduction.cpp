@@ -12,8 +12,12 @@
 namespace swarmpi {
 namespace {
 
-std::uint64_t hash_of(const std::vector<double>& squares) {
+std::uint64_t hash_of(const SharedDoubles& squares) {
   return hash_bytes(squares.data(), squares.size() * sizeof(double));
+}
+
+bool is_in(const std::vector<PeerId>& peers, PeerId peer) {
+  return std::find(peers.begin(), peers.end(), peer) != peers.end();
 }
 
 }  // namespace
@@ -22,11 +26,10 @@ Reduction::Reduction(ReductionPlan plan, const Reduction* before)
     : plan_(std::move(plan)), chunks_(plan_.chunks.size()) {
   const auto self = std::find(plan_.replicas.begin(), plan_.replicas.end(), plan_.self);
   own_index_ = self == plan_.replicas.end() ? -1 : self - plan_.replicas.begin();
-  squares_.resize(static_cast<std::size_t>(plan_.chunks.empty() ? 0 : plan_.chunks.back().end),
-                  0.0);
   if (before != nullptr) {
     SWARMPI_CHECK(before->plan_.chunks == plan_.chunks, "a step keeps its chunks over its seals");
-    squares_ = before->squares_;
+    for (std::size_t c = 0; c < chunks_.size(); ++c)
+      chunks_[c].squares = before->chunks_[c].squares;
     for (const std::int32_t chunk : before->chunks_in_place()) {
       at(chunk).hash = before->chunks_[static_cast<std::size_t>(chunk)].hash;
       placed(chunk);
@@ -86,6 +89,16 @@ std::vector<std::int32_t> Reduction::chunks_in_place() const {
     if (chunks_[c].placed) chunks.push_back(static_cast<std::int32_t>(c));
   }
   return chunks;
+}
+
+std::vector<double> Reduction::squares() const {
+  std::vector<double> squares(
+      static_cast<std::size_t>(plan_.chunks.empty() ? 0 : plan_.chunks.back().end), 0.0);
+  for (std::size_t c = 0; c < chunks_.size(); ++c) {
+    std::copy(chunks_[c].squares.begin(), chunks_[c].squares.end(),
+              squares.begin() + plan_.chunks[c].first);
+  }
+  return squares;
 }
 
 std::vector<std::uint64_t> Reduction::chunk_hashes() const {
@@ -158,7 +171,8 @@ void Reduction::collective_is_done(const Cover& cover) {
 
 void Reduction::receive(const ShareMessage& message, PeerId from) {
   Chunk& chunk = at(message.chunk);
-  if (chunk.fact || chunk.begun || !chunk.heard.insert(from).second) return;  // arrived twice
+  if (chunk.fact || chunk.begun || is_in(chunk.heard, from)) return;  // arrived twice
+  chunk.heard.push_back(from);
   bytes_received_ += size_of(message.sums);
   chunk.shares[from] = {message.sums, message.cover};
   if (static_cast<std::int64_t>(chunk.heard.size()) == awaited(message.chunk)) {
@@ -199,14 +213,14 @@ void Reduction::refuse(std::int32_t chunk, const Cover& cover) {
   if (!refused_) refused_ = {plan_.seal, plan_.step, plan_.stage, chunk, cover};
 }
 
-void Reduction::reduced(std::int32_t chunk, const std::vector<double>& squares) {
+void Reduction::reduced(std::int32_t chunk, const SharedDoubles& squares) {
   Chunk& state = at(chunk);
   state.reduced = true;
   if (!state.fact && !learns() && awaited(chunk) == 0) --in_flight_;
   const BlockRange& blocks = plan_.chunks.at(static_cast<std::size_t>(chunk));
   SWARMPI_CHECK(static_cast<std::int64_t>(squares.size()) == blocks.end - blocks.first,
                 "a reduced chunk brings one sum of squares a block");
-  std::copy(squares.begin(), squares.end(), squares_.begin() + blocks.first);
+  state.squares = squares;
 }
 
 void Reduction::placed(std::int32_t chunk) {
@@ -278,11 +292,12 @@ void Reduction::finished(const ShareResult& result, Outbox& outbox) {
 
 void Reduction::finished(const ReduceResult& result, Outbox& outbox) {
   if (!counts_all(result.chunk, result.cover)) return;
-  at(result.chunk).hash = has_owners() ? hash_of(result.squares) : result.hash;
-  reduced(result.chunk, result.squares);
+  const SharedDoubles squares(result.squares);
+  at(result.chunk).hash = has_owners() ? hash_of(squares) : result.hash;
+  reduced(result.chunk, squares);
   placed(result.chunk);
   spread(result.chunk,
-         ChunkMessage{plan_.seal, plan_.stage, result.chunk, result.cover, result.squares,
+         ChunkMessage{plan_.seal, plan_.stage, result.chunk, result.cover, squares,
                       at(result.chunk).hash, result.gradient},
          outbox);
 }
@@ -300,8 +315,7 @@ void Reduction::finished(const GatherResult& result, Outbox& outbox) {
 
 void Reduction::send_finished(const ChunkOrder& order, const PayloadRef& gradient,
                               std::uint64_t hash, Outbox& outbox) {
-  const BlockRange& blocks = plan_.chunks.at(static_cast<std::size_t>(order.chunk));
-  const std::vector<double> squares(squares_.begin() + blocks.first, squares_.begin() + blocks.end);
+  const SharedDoubles& squares = at(order.chunk).squares;
   for (const PeerId peer : order.to) {
     bytes_sent_ += size_of(gradient);
     outbox.send(peer, ChunkMessage{plan_.seal, plan_.stage, order.chunk, plan_.all, squares, hash,
@@ -321,7 +335,7 @@ std::string Reduction::waiting_for() const {
     std::string missing;
     if (!chunk.begun) {
       for (const PeerId peer : plan_.replicas) {
-        if (peer != plan_.self && !chunk.heard.contains(peer)) {
+        if (peer != plan_.self && !is_in(chunk.heard, peer)) {
           missing += fmt::format(" {}", peer.value);
         }
       }

@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "core/cover.hpp"
+#include "core/flat_map.hpp"
+#include "core/shared_doubles.hpp"
 #include "protocol/messages/outbox.hpp"
 #include "protocol/messages/ports.hpp"
 #include "protocol/reduction/chunks.hpp"
@@ -95,7 +97,7 @@ class Reduction {
   /// The whole reduced gradient is in its place, here or with its owners.
   bool complete() const { return in_place_ == static_cast<std::int64_t>(chunks_.size()); }
   /// Sum of squares, one a block. REQUIRES: complete().
-  const std::vector<double>& squares() const { return squares_; }
+  std::vector<double> squares() const;
   /// Of the whole reduced gradient, for a comparison with the other peers'; 0 where this peer alone
   /// has a chunk. Of the squares, where no peer has the whole gradient. REQUIRES: complete().
   std::uint64_t hash() const;
@@ -112,14 +114,15 @@ class Reduction {
 
  private:
   struct Chunk {
-    std::map<PeerId, PartialSums> shares;  // that came, until they are added
-    std::set<PeerId> heard;                // whose shares have come
-    bool begun = false;                    // its ShareJob or ReduceJob was handed out
-    bool reduced = false;                  // the result is here
-    bool placed = false;                   // and in the reduced gradient
-    bool fact = false;                     // was finished under an earlier seal
-    PayloadRef to_place;                   // the result, where another peer made it
-    std::uint64_t hash = 0;                // of the result; 0: nobody else needs it
+    FlatMap<PeerId, PartialSums> shares;  // that came, until they are added
+    std::vector<PeerId> heard;            // whose shares have come, in that order
+    bool begun = false;                   // its ShareJob or ReduceJob was handed out
+    bool reduced = false;                 // the result is here
+    bool placed = false;                  // and in the reduced gradient
+    bool fact = false;                    // was finished under an earlier seal
+    PayloadRef to_place;                  // the result, where another peer made it
+    SharedDoubles squares;                // of the result, one a block; empty before it is here
+    std::uint64_t hash = 0;               // of the result; 0: nobody else needs it
   };
 
   // Who sends what to whom. Replicas are counted in the order of their ids.
@@ -152,7 +155,7 @@ class Reduction {
   /// Its ShareJob, or its ReduceJob if this peer owns it, with the shares that have come.
   std::optional<Job> begin(std::int32_t chunk);
   /// Its result is here: notes the squares of its blocks, and that one share less is on its way.
-  void reduced(std::int32_t chunk, const std::vector<double>& squares);
+  void reduced(std::int32_t chunk, const SharedDoubles& squares);
   /// Its result is in the reduced gradient.
   void placed(std::int32_t chunk);
   /// Sends a chunk that was finished under an earlier seal to those that lack it.
@@ -173,7 +176,6 @@ class Reduction {
   std::int64_t in_place_ = 0;
   bool closed_ = false;
   bool sums_here_ = false;  // of a collective
-  std::vector<double> squares_;
   std::optional<ChunkRefused> refused_;
   std::int64_t bytes_sent_ = 0;
   std::int64_t bytes_received_ = 0;

@@ -404,7 +404,8 @@ TEST(Chunks, CoverAllBlocksAndGiveEveryReplicaSome) {
 
 TEST(Chunks, AreAQuarterOfAReplicasPartButNeitherTinyNorHuge) {
   constexpr std::int64_t kStage = 100'000'000;
-  EXPECT_EQ(chunk_elements(kStage, 125), kStage / 500);
+  EXPECT_EQ(chunk_elements(kStage, 24), (kStage + 95) / 96);
+  EXPECT_EQ(chunk_elements(kStage, 125), kStage / 125) << "one a replica, for each goes to all";
   EXPECT_EQ(chunk_elements(kStage, 2), 1 << 20);
   EXPECT_EQ(chunk_elements(kStage, 1000), 1 << 17);
   EXPECT_EQ(chunk_elements(5000, 3), 1 << 17);

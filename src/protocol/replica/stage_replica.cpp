@@ -9,11 +9,7 @@
 namespace swarmpi {
 
 StageReplica::StageReplica(const RunPlan& plan, PeerId self, StageId stage, Step applied)
-    : plan_(plan),
-      self_(self),
-      stage_(stage),
-      blocks_(cut_into_blocks(plan.elements_in(stage))),
-      applied_(applied) {}
+    : plan_(plan), self_(self), stage_(stage), blocks_(plan.blocks_of(stage)), applied_(applied) {}
 
 // ---- Mode
 
@@ -24,7 +20,7 @@ void StageReplica::loaded() {
 void StageReplica::learn(Step committed) {
   applied_ = committed;
   forget_steps();
-  mode_ = Learning(plan_, stage_, blocks_, committed);
+  mode_ = Learning(plan_, stage_, *blocks_, committed);
 }
 
 // ---- Sums
@@ -94,7 +90,7 @@ std::optional<SealRefused> StageReplica::refusal(const SealMessage& message, con
 }
 
 OwnedChunks StageReplica::chunks_of(const StageSeal& seal) const {
-  return plan_.cut_for(seal.chunk_replicas, blocks_);
+  return plan_.cut_for(seal.chunk_replicas, *blocks_);
 }
 
 std::optional<ReductionAnswer> StageReplica::freeze(
@@ -249,7 +245,7 @@ std::optional<ReductionAnswer> StageReplica::answer_of(Reduction& reduction) {
   use_.bytes_received += reduction.bytes_received();
   const std::size_t tensors = plan_.stage_tensors.at(static_cast<std::size_t>(stage_.value)).size();
   GradientFacts gradient{
-      sum_by_tensor(blocks_, reduction.squares(), tensors), reduction.hash(), {}};
+      sum_by_tensor(*blocks_, reduction.squares(), tensors), reduction.hash(), {}};
   if (reduction.attempt() > 0) gradient.chunk_hashes = reduction.chunk_hashes();
   return acknowledge({reduction.step(), stage_, reduction.attempt(), std::move(gradient)});
 }

@@ -3,6 +3,7 @@
 // frozen by a seal, reduced with the other replicas, and applied when the step is committed.
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -178,7 +179,7 @@ class StageReplica {
   const RunPlan& plan_;
   PeerId self_;
   StageId stage_;
-  std::vector<Block> blocks_;
+  std::shared_ptr<const std::vector<Block>> blocks_;
   std::variant<Serving, Loading, Learning> mode_;
   Step applied_;
   std::optional<StageStored> stored_;

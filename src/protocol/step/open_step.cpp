@@ -270,7 +270,8 @@ bool OpenStep::seal_is_valid(const View& view, StageId stage, const StageSealing
 }
 
 std::int64_t OpenStep::chunk_count(StageId stage, std::int64_t chunk_replicas) const {
-  const std::vector<Block> blocks = cut_into_blocks(plan_.elements_in(stage));
+  const std::shared_ptr<const std::vector<Block>> shared = plan_.blocks_of(stage);
+  const std::vector<Block>& blocks = *shared;
   return std::ssize(plan_.cut_for(chunk_replicas, blocks).chunks);
 }
 

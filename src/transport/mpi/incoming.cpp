@@ -94,7 +94,9 @@ void Incoming::begin(int endpoint, Lane& lane, std::size_t size_bytes) {
     lane.head = std::make_shared<std::vector<std::byte>>(frame->head_bytes());
     std::memcpy(lane.head->data(), lane.first->data(), size_bytes);
   }
-  if (frame->has_payload()) lane.payload = payloads_.take(frame->payload_bytes());
+  if (frame->has_payload() && !frame->is_hollow()) {
+    lane.payload = payloads_.take(frame->payload_bytes());
+  }
   lane.posted_bytes = lane.received_bytes = size_bytes;
   lane.under_way = true;
   ++expecting_;
@@ -121,7 +123,9 @@ Incoming::InboundMessage Incoming::finish(int endpoint, Lane& lane) {
     const auto payload = lane.frame.in_line_payload(head);
     std::memcpy(lane.payload->data(), payload.data(), payload.size());
   }
-  InboundMessage inbound = unpacked(endpoint, lane.frame, head, std::move(lane.payload));
+  PayloadRef payload = std::move(lane.payload);
+  if (lane.frame.is_hollow()) payload = Payload::hollow(lane.frame.payload_bytes());
+  InboundMessage inbound = unpacked(endpoint, lane.frame, head, std::move(payload));
   lane.payload = nullptr;
   lane.head = nullptr;
   lane.under_way = false;
@@ -130,8 +134,7 @@ Incoming::InboundMessage Incoming::finish(int endpoint, Lane& lane) {
 }
 
 Incoming::InboundMessage Incoming::unpacked(int endpoint, const Frame& frame,
-                                            std::span<const std::byte> head,
-                                            std::shared_ptr<Payload> payload) {
+                                            std::span<const std::byte> head, PayloadRef payload) {
   ++counters_.messages_received;
   counters_.bytes_received += static_cast<std::int64_t>(frame.total_bytes());
   Result<Message> message = unpack(frame.header(head), std::move(payload));

@@ -67,7 +67,7 @@ class Incoming {
   InboundMessage finish(int endpoint, Lane& lane);
   /// Counts a message whose head and payload are here, and unpacks it.
   InboundMessage unpacked(int endpoint, const Frame& frame, std::span<const std::byte> head,
-                          std::shared_ptr<Payload> payload);
+                          PayloadRef payload);
 
   Requests& requests_;
   PayloadPool& payloads_;

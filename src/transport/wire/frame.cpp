@@ -12,6 +12,8 @@ namespace {
 constexpr std::size_t kPrefixBytes = 4 + 4 + 4 + 4 + 8;
 constexpr std::int64_t kPayloadLimitBytes = std::int64_t{1} << 40;
 constexpr std::uint32_t kHeaderLimitBytes = 1U << 30;
+// In a prefix the size of a hollow payload is this less its bytes.
+constexpr std::int64_t kHollow = -2;
 
 }  // namespace
 
@@ -24,6 +26,7 @@ Frame::Frame(const Packed& message, std::size_t fragment_bytes, Address address)
   SWARMPI_CHECK(message.header.size() <= kHeaderLimitBytes, "a header of more than a GiB");
   if (message.payload) payload_bytes_ = static_cast<std::int64_t>(message.payload->size_bytes());
   SWARMPI_CHECK(payload_bytes_ <= kPayloadLimitBytes, "a payload of more than a TiB");
+  hollow_ = message.payload && message.payload->data() == nullptr;
 }
 
 std::optional<Frame> Frame::read(std::span<const std::byte> first_piece) {
@@ -34,6 +37,8 @@ std::optional<Frame> Frame::read(std::span<const std::byte> first_piece) {
   reader.number(frame.address_.from.value);
   reader.number(frame.address_.to.value);
   reader.number(frame.payload_bytes_);
+  frame.hollow_ = frame.payload_bytes_ <= kHollow;
+  if (frame.hollow_) frame.payload_bytes_ = kHollow - frame.payload_bytes_;
   const bool good = reader.good() && frame.fragment_bytes_ > 0 &&
                     frame.fragment_bytes_ <= std::numeric_limits<int>::max() &&
                     frame.header_bytes_ <= kHeaderLimitBytes && frame.payload_bytes_ >= -1 &&
@@ -49,7 +54,7 @@ std::vector<std::byte> Frame::head(const Packed& message) const {
   writer.number(header_bytes_);
   writer.number(address_.from.value);
   writer.number(address_.to.value);
-  writer.number(payload_bytes_);
+  writer.number(hollow_ ? kHollow - payload_bytes_ : payload_bytes_);
   std::vector<std::byte> head = writer.take_bytes();
   head.reserve(head_bytes());
   head.insert(head.end(), message.header.begin(), message.header.end());
@@ -68,7 +73,8 @@ std::span<const std::byte> Frame::in_line_payload(std::span<const std::byte> hea
 }
 
 bool Frame::in_line() const {
-  return has_payload() && kPrefixBytes + header_bytes_ + payload_bytes() <= kFirstPieceBytes;
+  return has_payload() && !hollow_ &&
+         kPrefixBytes + header_bytes_ + payload_bytes() <= kFirstPieceBytes;
 }
 
 std::size_t Frame::head_bytes() const {
@@ -76,7 +82,11 @@ std::size_t Frame::head_bytes() const {
 }
 
 std::size_t Frame::total_bytes() const {
-  return head_bytes() + (has_payload() && !in_line() ? payload_bytes() : 0);
+  return head_bytes() + (has_payload() && !in_line() && !hollow_ ? payload_bytes() : 0);
+}
+
+std::size_t Frame::modelled_bytes() const {
+  return total_bytes() + (hollow_ ? payload_bytes() : 0);
 }
 
 Piece Frame::piece(std::size_t at) const {

@@ -2,7 +2,7 @@
 // How a message is cut into pieces, each of which is one message of MPI: sender and receiver
 // compute the same cuts. First the head: prefix, header, and the payload if it is small; a head
 // that is too long for the first piece goes on in more. Then the payload, straight from and to its
-// memory.
+// memory; of a hollow one only its size travels.
 
 #include <cstddef>
 #include <cstdint>
@@ -49,10 +49,14 @@ class Frame {
   const Address& address() const { return address_; }
   bool has_payload() const { return payload_bytes_ >= 0; }
   std::size_t payload_bytes() const { return static_cast<std::size_t>(payload_bytes_); }
+  /// Of the payload there is nothing but its size.
+  bool is_hollow() const { return hollow_; }
   bool in_line() const;
   std::size_t head_bytes() const;
   /// Of all pieces.
   std::size_t total_bytes() const;
+  /// The same as if a hollow payload were none.
+  std::size_t modelled_bytes() const;
   /// The piece that begins `at` bytes after the first. REQUIRES: at < total_bytes().
   Piece piece(std::size_t at) const;
 
@@ -61,6 +65,7 @@ class Frame {
   std::uint32_t header_bytes_ = 0;
   Address address_;
   std::int64_t payload_bytes_ = -1;  // -1: no payload
+  bool hollow_ = false;
 };
 
 }  // namespace swarmpi

@@ -83,6 +83,27 @@ TEST(Frame, AnySizesArrive) {
   }
 }
 
+TEST(Frame, OfAHollowPayloadOnlyTheSizeTravels) {
+  for (const std::size_t size : {std::size_t{0}, std::size_t{100}, std::size_t{3} << 30}) {
+    Packed message = message_of(100, -1);
+    message.payload = Payload::hollow(size);
+    const Frame sender(message, kFragmentBytes, {PeerId(3), PeerId(4)});
+    const std::vector<std::byte> head = sender.head(message);
+    EXPECT_EQ(sender.total_bytes(), head.size());
+    EXPECT_EQ(sender.piece(0).size_bytes, head.size()) << "one piece";
+    EXPECT_EQ(sender.modelled_bytes(), head.size() + size);
+    const std::optional<Frame> receiver = Frame::read(head);
+    ASSERT_TRUE(receiver);
+    EXPECT_TRUE(receiver->is_hollow());
+    EXPECT_EQ(receiver->payload_bytes(), size);
+    EXPECT_EQ(receiver->total_bytes(), head.size());
+  }
+  const Packed real = message_of(100, 9000);
+  const Frame frame(real, kFragmentBytes);
+  EXPECT_FALSE(frame.is_hollow());
+  EXPECT_EQ(frame.modelled_bytes(), frame.total_bytes());
+}
+
 TEST(Frame, NonsenseIsNotTakenForAFrame) {
   const Packed message = message_of(100, 9000);
   const std::vector<std::byte> head = Frame(message, kFragmentBytes).head(message);

@@ -207,6 +207,7 @@ class Filler {
                   filled<Budgets>()});
   }
   void fill(PayloadRef& payload) { payload = payload_of(static_cast<std::size_t>(++last_)); }
+  void fill(SharedDoubles& values) { values = filled<std::vector<double>>(); }
   template <class T>
   void fill(std::vector<T>& values) {
     for (int i = 0; i < 2; ++i) fill(values.emplace_back());

@@ -1,0 +1,298 @@
+#include "commands/machines_report.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "core/text.hpp"
+#include "hardware/device.hpp"
+#include "model/boundary.hpp"
+#include "model/cost.hpp"
+#include "model/job_costs.hpp"
+#include "protocol/method/layout.hpp"
+
+namespace swarmpi {
+namespace {
+
+constexpr double kForEver = std::numeric_limits<double>::infinity();
+// Of a sum on the wire, packed to the bits in use, and of what it is rounded to.
+constexpr double kPackedBytes = 6;
+constexpr double kRoundedBytes = 4;
+
+double as_double(std::int64_t value) { return static_cast<double>(value); }
+
+std::string seconds_text(double seconds) {
+  if (seconds < 1e-3) return fmt::format("{:.3g} us", seconds * 1e6);
+  if (seconds < 1) return fmt::format("{:.3g} ms", seconds * 1e3);
+  return fmt::format("{:.3g} s", seconds);
+}
+
+// What a peer has of the deck; nothing of a kind where it runs as its machine does.
+struct Machine {
+  std::optional<DeviceConfig> device;
+  std::optional<LinkConfig> link;
+  std::string site;
+
+  Machine(const Config& config, PeerId peer)
+      : device(device_of(config, peer)), link(link_of(config, peer)) {
+    if (const PeersConfig* row = row_of(config, peer)) site = row->site;
+  }
+  bool described() const { return device || link; }
+  std::string name() const {
+    std::string name = device ? device->name : "as it is";
+    if (link) name += ", " + link->name;
+    if (!site.empty()) name += ", " + site;
+    return name;
+  }
+  double memory(double bytes) const { return device ? memory_s(*device, bytes) : 0; }
+  double up_s(double bytes) const { return link ? carried_s(link->up_mbps, bytes) : 0; }
+  double down_s(double bytes) const { return link ? carried_s(link->down_mbps, bytes) : 0; }
+  double latency_s() const { return link ? link->latency_s : 0; }
+
+ private:
+  static double carried_s(double mbps, double bytes) { return mbps > 0 ? 8e-6 * bytes / mbps : 0; }
+};
+
+// What one peer takes for a microbatch in a stage.
+struct Passes {
+  double forward_s = 0, backward_s = 0;
+  double sends_s = 0, receives_s = 0;
+
+  double compute_s() const { return forward_s + backward_s; }
+  double slowest_s() const { return std::max({compute_s(), sends_s, receives_s}); }
+  Passes& operator+=(const Passes& other) {
+    forward_s += other.forward_s;
+    backward_s += other.backward_s;
+    sends_s += other.sends_s;
+    receives_s += other.receives_s;
+    return *this;
+  }
+};
+
+class Report {
+ public:
+  Report(const Config& config, const std::vector<StageSpec>& specs, const View& view,
+         std::int64_t workers)
+      : config_(config),
+        specs_(specs),
+        view_(view),
+        workers_(workers),
+        costs_(config, specs),
+        crossing_(boundary_bytes(config)) {}
+
+  std::vector<std::string> lines() {
+    std::vector<std::string> lines;
+    std::map<std::string, std::set<std::int64_t>> classes;
+    for (const auto& [peer, served] : view_.members()) {
+      const Machine machine(config_, peer);
+      if (machine.described() && !served.empty()) classes[machine.name()].insert(peer.value);
+    }
+    if (classes.empty()) return lines;
+    lines.push_back(
+        "machines           what work takes, by formula: a microbatch in the costliest stage that "
+        "such a peer serves, a reduction, the download of that stage's state");
+    for (const auto& [name, peers] : classes) lines.push_back(class_line(name, peers));
+    lines.push_back(hold_up_line());
+    if (std::string price = price_line(); !price.empty()) lines.push_back(price);
+    return lines;
+  }
+
+ private:
+  const StageSpec& spec(StageId stage) const {
+    return specs_.at(static_cast<std::size_t>(stage.value));
+  }
+
+  Passes passes(const Machine& machine, StageId stage) const {
+    Passes passes;
+    if (machine.device) {
+      const bool again =
+          config_.compute.recompute == Recompute::always || config_.swarm.method == Method::gpipe;
+      BackwardJob backward;
+      backward.work.stage = stage;
+      ForwardJob forward;
+      forward.work.stage = stage;
+      BackwardResult result;
+      result.with_forward = again;
+      // The last stage makes both in one job.
+      if (!spec(stage).has_head) {
+        passes.forward_s = costs_.seconds(*machine.device, forward, ForwardResult{});
+      }
+      passes.backward_s = costs_.seconds(*machine.device, backward, result);
+    }
+    const bool first = spec(stage).has_embedding, last = spec(stage).has_head;
+    const double gradients = as_double(crossing_.gradients);
+    const double activations = as_double(crossing_.activations);
+    passes.sends_s = machine.up_s((first ? 0 : gradients) + (last ? 0 : activations));
+    passes.receives_s = machine.down_s((first ? 0 : activations) + (last ? 0 : gradients));
+    return passes;
+  }
+
+  /// Each of the R replicas has a part of 1/R of the stage, and gets the others' sums of it; the
+  /// rounded part goes to all.
+  double reduction_s(const Machine& machine, StageId stage) const {
+    const double replicas = as_double(static_cast<std::int64_t>(view_.replicas(stage).size()));
+    const double elements = as_double(costs_.elements_in(stage));
+    const double others = (replicas - 1) / replicas;
+    const double bytes = elements * others * (kPackedBytes + kRoundedBytes);
+    const double in_memory = elements * (kSumBytes + others * (kAddendBytes + kCopyBytes));
+    return std::max(machine.up_s(bytes), machine.down_s(bytes)) + machine.memory(in_memory) +
+           (replicas > 1 ? 4 * machine.latency_s() : 0);
+  }
+  double update_s(const Machine& machine, StageId stage) const {
+    return machine.memory(kUpdateBytes * as_double(costs_.elements_in(stage)));
+  }
+
+  double download_s(const Machine& machine, StageId stage) const {
+    const double values = as_double(config_.train.delay() + 2);
+    const double bytes = values * kRoundedBytes * as_double(costs_.elements_in(stage));
+    return std::max(machine.down_s(bytes), machine.up_s(bytes)) + 4 * machine.latency_s();
+  }
+
+  std::string class_line(const std::string& name, const std::set<std::int64_t>& peers) const {
+    std::optional<StageId> costliest;
+    for (const std::int64_t peer : peers) {
+      for (const StageId stage : served_by(PeerId(static_cast<std::int32_t>(peer)))) {
+        if (!costliest || spec(stage).flops_per_token > spec(*costliest).flops_per_token) {
+          costliest = stage;
+        }
+      }
+    }
+    const Machine machine(config_, PeerId(static_cast<std::int32_t>(*peers.begin())));
+    const Passes each = passes(machine, *costliest);
+    std::string line =
+        fmt::format("  {:16} {}, stage {}:", name,
+                    counted(static_cast<std::int64_t>(peers.size()), "peer"), costliest->value);
+    if (machine.device) {
+      line += spec(*costliest).has_head ? " both passes " + seconds_text(each.backward_s)
+                                        : " forward " + seconds_text(each.forward_s) +
+                                              ", backward " + seconds_text(each.backward_s);
+    } else {
+      line += " passes as this machine makes them";
+    }
+    if (machine.link) {
+      if (config_.swarm.stages > 1) {
+        line += "; boundaries " + seconds_text(each.sends_s) + " up, " +
+                seconds_text(each.receives_s) + " down";
+      }
+      line += "; round trip to such a peer " + seconds_text(4 * machine.latency_s());
+    }
+    const double reduction = reduction_s(machine, *costliest);
+    if (reduction > 0) line += "; reduction " + seconds_text(reduction);
+    const double update = update_s(machine, *costliest);
+    if (update > 0) line += ", update " + seconds_text(update);
+    if (machine.link) line += "; download " + seconds_text(download_s(machine, *costliest));
+    return line;
+  }
+
+  std::vector<StageId> served_by(PeerId peer) const {
+    const auto& served = view_.members().at(peer);
+    return {served.begin(), served.end()};
+  }
+
+  // A stage does so many microbatches a second as its peers do together, each in the time that is
+  // its longest: at work, sending, or receiving.
+  struct Rate {
+    double per_s = 0;
+    double computing_per_s = 0;  // were there no links
+    bool by_link = false;        // at most of its peers
+    double flight_s = 0;         // of a microbatch, forth and back, the mean of its peers
+  };
+  Rate rate(StageId stage) const {
+    Rate rate;
+    std::int64_t by_link = 0;
+    const std::vector<PeerId>& replicas = view_.replicas(stage);
+    const double share = 1 / as_double(static_cast<std::int64_t>(replicas.size()));
+    for (const PeerId peer : replicas) {
+      const Machine machine(config_, peer);
+      Passes all;
+      for (const StageId served : served_by(peer)) all += passes(machine, served);
+      rate.per_s += all.slowest_s() > 0 ? 1 / all.slowest_s() : kForEver;
+      rate.computing_per_s += all.compute_s() > 0 ? 1 / all.compute_s() : kForEver;
+      by_link += all.slowest_s() > all.compute_s() ? 1 : 0;
+      const Passes here = passes(machine, stage);
+      const int cuts = (spec(stage).has_embedding ? 0 : 1) + (spec(stage).has_head ? 0 : 1);
+      rate.flight_s += share * (here.compute_s() + std::max(here.sends_s, here.receives_s) +
+                                2 * cuts * machine.latency_s());
+    }
+    rate.by_link = 2 * by_link > static_cast<std::int64_t>(replicas.size());
+    return rate;
+  }
+
+  std::string hold_up_line() const {
+    std::vector<std::pair<double, StageId>> order;
+    double flight_s = 0, after_s = 0;
+    for (const StageSpec& of : specs_) {
+      const StageId stage(of.stage);
+      const Rate its = rate(stage);
+      order.emplace_back(its.per_s, stage);
+      flight_s += its.flight_s;
+      for (const PeerId peer : view_.replicas(stage)) {
+        const Machine machine(config_, peer);
+        after_s = std::max(after_s, reduction_s(machine, stage) + update_s(machine, stage));
+      }
+    }
+    std::sort(order.begin(), order.end());
+    const StageId slowest = order.front().second;
+    const Rate its = rate(slowest);
+    if (its.per_s == kForEver) {
+      return "held up by         nobody: no device or link of the deck bounds a stage";
+    }
+    const auto in_flight =
+        as_double(std::min(source_window(config_.swarm, workers_), config_.train.microbatches));
+    const double let_through = flight_s > 0 ? in_flight / flight_s : kForEver;
+    const double per_s = std::min(its.per_s, let_through);
+    std::string line;
+    if (let_through < its.per_s) {
+      line = fmt::format(
+          "held up by         what is in flight: a microbatch is under way for {}, so that {:.0f} "
+          "at a time make {:.3g} a second; stage {}, the slowest, could do {:.3g}",
+          seconds_text(flight_s), in_flight, let_through, slowest.value, its.per_s);
+    } else {
+      line = fmt::format("held up by         stage {}: {:.3g} microbatches a second", slowest.value,
+                         its.per_s);
+      if (its.by_link) {
+        line += fmt::format(", for its links ({} by its devices alone)",
+                            its.computing_per_s == kForEver
+                                ? std::string("no bound")
+                                : fmt::format("{:.3g}", its.computing_per_s));
+      }
+      if (order.size() > 1 && order[1].first != kForEver) {
+        line +=
+            fmt::format("; the next, stage {}, does {:.3g}", order[1].second.value, order[1].first);
+      }
+    }
+    const double step_s = as_double(config_.train.microbatches) / per_s + after_s;
+    return line + fmt::format("; a step takes {} at least, {} of it for reduction and update",
+                              seconds_text(step_s), seconds_text(after_s));
+  }
+
+  std::string price_line() const {
+    double price = 0;
+    for (const auto& [peer, served] : view_.members()) {
+      const Machine machine(config_, peer);
+      price += machine.device ? machine.device->price_per_hour : 0;
+    }
+    return price > 0 ? fmt::format("price              {:.4g} an hour for all peers", price) : "";
+  }
+
+  const Config& config_;
+  const std::vector<StageSpec>& specs_;
+  const View& view_;
+  std::int64_t workers_;
+  JobCosts costs_;
+  BoundaryBytes crossing_;
+};
+
+}  // namespace
+
+std::vector<std::string> machines_report(const Config& config, const std::vector<StageSpec>& specs,
+                                         const View& view, std::int64_t workers) {
+  return Report(config, specs, view, workers).lines();
+}
+
+}  // namespace swarmpi

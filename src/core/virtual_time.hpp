@@ -1,0 +1,30 @@
+#pragma once
+// Time that is counted, not measured: whole nanoseconds, the same on every machine.
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+namespace swarmpi {
+
+using Nanoseconds = std::int64_t;
+
+/// Later than anything that happens.
+inline constexpr Nanoseconds kNever = std::numeric_limits<Nanoseconds>::max();
+
+/// Rounded once. What lies beyond a hundred years is never.
+inline Nanoseconds to_ns(double seconds) {
+  constexpr double kLongest = 100.0 * 365 * 24 * 3600;
+  return seconds < kLongest ? std::llround(seconds * 1e9) : kNever;
+}
+inline double to_s(Nanoseconds time) {
+  return time == kNever ? std::numeric_limits<double>::infinity() : static_cast<double>(time) / 1e9;
+}
+/// The first time that is not before so many seconds.
+inline Nanoseconds to_ns_or_later(double seconds) {
+  Nanoseconds time = to_ns(seconds);
+  while (to_s(time) < seconds) ++time;
+  return time;
+}
+
+}  // namespace swarmpi

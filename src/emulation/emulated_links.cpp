@@ -1,0 +1,135 @@
+#include "emulation/emulated_links.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <thread>
+
+#include "protocol/messages/lanes.hpp"
+#include "transport/wire/frame.hpp"
+#include "transport/wire/wire.hpp"
+
+namespace swarmpi {
+namespace {
+
+// The number of fragments depends on it, the total size does not.
+constexpr std::size_t kAnyFragmentBytes = 1 << 16;
+// While all leaves at the end: between two looks at the transport below.
+constexpr double kFlushPollS = 1e-3;
+
+Shipment shipment(PeerId from, PeerId to, const Message& message) {
+  const Frame frame(pack(message), kAnyFragmentBytes);
+  return {from, to, static_cast<std::int64_t>(frame.modelled_bytes()), overtakes(message)};
+}
+
+}  // namespace
+
+bool emulates_links(const Config& config) {
+  if (config.compute.fidelity != Fidelity::emulated) return false;
+  return std::any_of(config.peer_classes.begin(), config.peer_classes.end(),
+                     [](const auto& row) { return !row.link.empty() || !row.site.empty(); });
+}
+
+EmulatedLinks::EmulatedLinks(PeerId self, Transport& below, const Config& config,
+                             const Clock& clock)
+    : self_(self),
+      below_(below),
+      clock_(clock),
+      network_(config, static_cast<std::int64_t>(kMostBytesAhead)) {}
+
+void EmulatedLinks::send(PeerId to, Message message) {
+  if (to == self_) return below_.send(to, std::move(message));
+  const Nanoseconds now = this->now();
+  book_time(now);
+  release(now);
+  const Shipment sent = shipment(self_, to, message);
+  const Passage passage = network_.leave(sent, now);
+  const Nanoseconds delay = passage.first - now;
+  busy_until_ = std::max(busy_until_, passage.last - delay);
+  if (passage.last <= now && departures_.is_free(to, sent.overtakes, now)) {
+    return below_.send(to, std::move(message));
+  }
+  departures_.hold(to, sent.overtakes, passage.last, {to, std::move(message)});
+}
+
+std::optional<Event> EmulatedLinks::receive() {
+  const Nanoseconds now = this->now();
+  book_time(now);
+  release(now);
+  if (std::optional<Event> due = arrivals_.take(now)) return due;
+  return take_arrivals();
+}
+
+// The transport below may take its time, as it does where the peer is stopped.
+std::optional<Event> EmulatedLinks::take_arrivals() {
+  while (std::optional<Event> event = below_.receive()) {
+    if (std::optional<Event> passed = pass(*std::move(event), now())) return passed;
+  }
+  return arrivals_.take(now());
+}
+
+std::optional<Event> EmulatedLinks::pass(Event event, Nanoseconds now) {
+  const auto* arrived = std::get_if<MessageArrived>(&event);
+  const auto* lost = std::get_if<PeerLost>(&event);
+  if (lost != nullptr) {
+    // Behind all that has come from it, as late as a message from it would be.
+    const Passage notice = network_.leave({lost->peer, self_, 0}, now);
+    const PeerId peer = lost->peer;
+    arrivals_.hold(peer, false, notice.last, std::move(event));
+    return arrivals_.take(now);
+  }
+  if (arrived == nullptr || arrived->from == self_) return event;
+  const PeerId from = arrived->from;
+  const Shipment received = shipment(from, self_, arrived->message);
+  const Nanoseconds due = network_.arrive(received, {now - network_.spread(received), now});
+  busy_until_ = std::max(busy_until_, due);
+  if (due <= now && arrivals_.is_free(from, received.overtakes, now)) return event;
+  arrivals_.hold(from, received.overtakes, due, std::move(event));
+  return std::nullopt;
+}
+
+void EmulatedLinks::wait(int wake_descriptor, double timeout_s) {
+  const Nanoseconds now = this->now();
+  book_time(now);
+  release(now);
+  double left_s = timeout_s;
+  for (const auto& due : {departures_.next_due(), arrivals_.next_due()}) {
+    if (due) left_s = std::min(left_s, to_s(*due - now));
+  }
+  if (left_s > 0) below_.wait(wake_descriptor, left_s);
+}
+
+bool EmulatedLinks::flush(double timeout_s) {
+  const Nanoseconds end = now() + to_ns(timeout_s);
+  while (!departures_.empty() && now() < end) {
+    below_.flush(0);
+    std::this_thread::sleep_for(std::chrono::duration<double>(kFlushPollS));
+    release(now());
+  }
+  const Nanoseconds over = now();
+  while (auto departure = departures_.take(std::numeric_limits<Nanoseconds>::max())) {
+    below_.send(departure->to, std::move(departure->message));
+  }
+  return below_.flush(std::max(kFlushPollS, to_s(end - over)));
+}
+
+void EmulatedLinks::release(Nanoseconds now) {
+  while (auto departure = departures_.take(now)) {
+    below_.send(departure->to, std::move(departure->message));
+  }
+}
+
+void EmulatedLinks::book_time(Nanoseconds now) {
+  const Nanoseconds busy = std::clamp(busy_until_ - booked_, Nanoseconds{0}, now - booked_);
+  const double below_s = below_.carried_s() - below_carried_s_;
+  carried_s_ += std::max(to_s(busy), below_s);
+  below_carried_s_ += below_s;
+  booked_ = now;
+}
+
+void EmulatedLinks::clear() {
+  departures_.clear();
+  arrivals_.clear();
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,127 @@
+#include "hardware/network.hpp"
+
+#include <algorithm>
+
+#include "core/random.hpp"
+
+namespace swarmpi {
+
+Network::Network(const Config& config, std::int64_t most_bytes_ahead)
+    : seed_(config.swarm.seed),
+      most_bytes_ahead_(static_cast<double>(most_bytes_ahead)),
+      links_(config.links) {
+  for (const SiteConfig& site : config.sites) {
+    site_numbers_[site.name] = static_cast<int>(sites_.size());
+    sites_.push_back({SharedLine(site.up_mbps), SharedLine(site.down_mbps)});
+  }
+  for (const RouteConfig& row : config.routes) {
+    const int a = site_numbers_.at(row.sites.at(0)), b = site_numbers_.at(row.sites.at(1));
+    routes_[{a, b}] = routes_[{b, a}] = {row.latency_s, SharedLine(row.mbps)};
+  }
+  rest_ = config.peer_classes.size();
+  for (std::size_t i = 0; i < config.peer_classes.size(); ++i) {
+    const PeersConfig& row = config.peer_classes[i];
+    classes_.push_back(make_access(row));
+    for (const std::int64_t peer : row.peers) rows_[static_cast<std::int32_t>(peer)] = i;
+    if (row.peers.empty()) rest_ = i;
+  }
+  classes_.emplace_back();
+}
+
+Network::Access Network::make_access(const PeersConfig& row) const {
+  Access made;
+  const auto link = std::find_if(links_.begin(), links_.end(),
+                                 [&](const LinkConfig& l) { return l.name == row.link; });
+  if (link != links_.end()) {
+    made.latency_s = link->latency_s;
+    made.jitter_s = link->jitter_s;
+    made.up = SharedLine(link->up_mbps);
+    made.down = SharedLine(link->down_mbps);
+  }
+  if (!row.site.empty()) made.site = site_numbers_.at(row.site);
+  return made;
+}
+
+Network::Access& Network::access(PeerId peer) {
+  const auto [found, is_new] = accesses_.try_emplace(peer.value);
+  if (is_new) found->second = class_of(peer);
+  return found->second;
+}
+
+const Network::Access& Network::class_of(PeerId peer) const {
+  const auto row = rows_.find(peer.value);
+  return classes_[row == rows_.end() ? rest_ : row->second];
+}
+
+SharedLine::Flow Network::flow(const Shipment& shipment) {
+  return std::uint64_t{static_cast<std::uint32_t>(shipment.from.value)} << 32 |
+         static_cast<std::uint32_t>(shipment.to.value);
+}
+
+Network::Route* Network::route(int from, int to) {
+  const auto found = routes_.find({from, to});
+  return found == routes_.end() ? nullptr : &found->second;
+}
+
+template <class Use>
+void Network::for_each_between(const Access& from, const Access& to, Use use) {
+  if (from.site == to.site) return;
+  if (from.site != kNowhere) use(sites_[static_cast<std::size_t>(from.site)].up);
+  if (Route* between = route(from.site, to.site)) use(between->line);
+  if (to.site != kNowhere) use(sites_[static_cast<std::size_t>(to.site)].down);
+}
+
+Nanoseconds Network::delay(Access& from, const Access& to, PeerId sender) {
+  double delay_s = from.latency_s + to.latency_s;
+  if (const Route* between = route(from.site, to.site)) delay_s += between->latency_s;
+  const double jitter_s = from.jitter_s + to.jitter_s;
+  if (jitter_s > 0) {
+    const auto key = static_cast<std::uint32_t>(sender.value);
+    delay_s += jitter_s * RandomStream(seed_, Stream::network, key, from.draws++).fraction();
+  }
+  return to_ns(delay_s);
+}
+
+Nanoseconds Network::pass(SharedLine& line, const Shipment& shipment,
+                          const Passage& passage) const {
+  const double most_ahead =
+      shipment.overtakes ? most_bytes_ahead_ : std::numeric_limits<double>::infinity();
+  return line.pass(flow(shipment), shipment.bytes, passage, most_ahead);
+}
+
+Nanoseconds Network::send(const Shipment& shipment, Nanoseconds now) {
+  if (shipment.from == shipment.to) return now;
+  return arrive(shipment, leave(shipment, now));
+}
+
+Passage Network::leave(const Shipment& shipment, Nanoseconds now) {
+  Access& from = access(shipment.from);
+  const Access& to = class_of(shipment.to);
+  Passage passage{now, now};
+  passage.last = pass(from.up, shipment, passage);
+  for_each_between(from, to,
+                   [&](SharedLine& line) { passage.last = pass(line, shipment, passage); });
+  const Nanoseconds delay_ns = delay(from, to, shipment.from);
+  return {passage.first + delay_ns, passage.last + delay_ns};
+}
+
+Nanoseconds Network::arrive(const Shipment& shipment, const Passage& passage) {
+  return pass(access(shipment.to).down, shipment, passage);
+}
+
+Nanoseconds Network::spread(const Shipment& shipment) {
+  const Access& from = class_of(shipment.from);
+  double ns_per_byte = from.up.ns_per_byte();
+  for_each_between(from, class_of(shipment.to), [&](const SharedLine& line) {
+    ns_per_byte = std::max(ns_per_byte, line.ns_per_byte());
+  });
+  return std::llround(static_cast<double>(shipment.bytes) * ns_per_byte);
+}
+
+bool Network::concerns(PeerId peer) const {
+  const Access& of = class_of(peer);
+  return of.latency_s > 0 || of.jitter_s > 0 || of.up.ns_per_byte() > 0 ||
+         of.down.ns_per_byte() > 0 || of.site != kNowhere;
+}
+
+}  // namespace swarmpi

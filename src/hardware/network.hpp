@@ -1,0 +1,102 @@
+#pragma once
+// When messages arrive, by the deck's [links], [sites] and [[routes]]: no clock, no thread, no
+// memory of messages. Emulation and simulation both ask here.
+//
+// A message passes the sender's uplink, its site's uplink, the route to the other site, that site's
+// downlink and the receiver's downlink, those that there are. It is a stream of packets: the last
+// byte comes as late as the slowest of these lets it, not as late as all of them one after another.
+// The latencies of both links, the route's and the jitter come on top.
+//
+// What overtakes (heartbeats, in protocol/messages/lanes.hpp) waits behind a bounded number of
+// bytes of its own pair only, as over MPI.
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "config/config.hpp"
+#include "core/ids.hpp"
+#include "hardware/shared_line.hpp"
+
+namespace swarmpi {
+
+/// A message, as a network sees it.
+struct Shipment {
+  PeerId from;
+  PeerId to;
+  std::int64_t bytes = 0;
+  bool overtakes = false;
+};
+
+class Network {
+ public:
+  /// Only [links], [sites], [[routes]], [[peers]] and swarm.seed of the deck are used.
+  /// `most_bytes_ahead`: of its pair, that what overtakes waits for.
+  explicit Network(const Config& config,
+                   std::int64_t most_bytes_ahead = std::numeric_limits<std::int64_t>::max());
+
+  /// When a message has arrived as a whole that is handed over now. To oneself: at once. `now` must
+  /// not go back from call to call. Where links have jitter a message may arrive before one that
+  /// was sent to the same peer before it: whoever delivers them keeps the order.
+  Nanoseconds send(const Shipment& shipment, Nanoseconds now);
+
+  // ---- The two halves of send(), for peers in different processes: the sender knows what leaves
+  // it, the receiver what comes to it.
+
+  /// When the message's bytes come to the receiver's downlink.
+  Passage leave(const Shipment& shipment, Nanoseconds now);
+  /// When the message has passed the receiver's downlink.
+  Nanoseconds arrive(const Shipment& shipment, const Passage& passage);
+  /// How long after its first byte the last one comes to the receiver's downlink, at least.
+  Nanoseconds spread(const Shipment& shipment);
+
+  /// Whether messages to and from this peer take time.
+  bool concerns(PeerId peer) const;
+
+ private:
+  // What a peer is joined to the network by.
+  struct Access {
+    double latency_s = 0;
+    double jitter_s = 0;
+    SharedLine up, down;
+    int site = kNowhere;
+    std::uint64_t draws = 0;  // of random numbers
+  };
+  struct Site {
+    SharedLine up, down;
+  };
+  struct Route {
+    double latency_s = 0;
+    SharedLine line;
+  };
+  static constexpr int kNowhere = -1;
+
+  Access make_access(const PeersConfig& row) const;
+  Access& access(PeerId peer);
+  /// As it begins.
+  const Access& class_of(PeerId peer) const;
+  static SharedLine::Flow flow(const Shipment& shipment);
+  Route* route(int from, int to);
+  /// Calls `use` with each line between the peers' own.
+  template <class Use>
+  void for_each_between(const Access& from, const Access& to, Use use);
+  Nanoseconds delay(Access& from, const Access& to, PeerId sender);
+  Nanoseconds pass(SharedLine& line, const Shipment& shipment, const Passage& passage) const;
+
+  std::uint64_t seed_;
+  double most_bytes_ahead_;
+  std::vector<LinkConfig> links_;
+  std::map<std::string, int> site_numbers_;
+  std::vector<Site> sites_;
+  std::map<std::pair<int, int>, Route> routes_;  // of each direction
+  std::vector<Access> classes_;  // as they begin: by row of [[peers]], then the rest
+  std::unordered_map<std::int32_t, std::size_t> rows_;  // of peers that a row names
+  std::size_t rest_ = 0;
+  std::unordered_map<std::int32_t, Access> accesses_;  // of peers that have sent or received
+};
+
+}  // namespace swarmpi

@@ -1,0 +1,171 @@
+#include "hardware/network.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "core/random.hpp"
+
+namespace swarmpi {
+namespace {
+
+constexpr Nanoseconds kMs = 1'000'000;
+constexpr std::int64_t kMegabyte = 1'000'000;  // takes 80 ms at 100 Mbit/s
+
+Config homes(double latency_s, double up_mbps, double down_mbps) {
+  Config config;
+  config.links = {{"home", latency_s, 0, up_mbps, down_mbps}};
+  config.peer_classes = {{{}, "", PeerKernels::as_all, "home"}};
+  return config;
+}
+
+Shipment shipment(int from, int to, std::int64_t bytes) {
+  return {PeerId(from), PeerId(to), bytes};
+}
+
+TEST(Network, WithoutLinksAllArrivesAtOnce) {
+  Network network{Config{}};
+  EXPECT_EQ(network.send(shipment(0, 1, kMegabyte), 7), 7);
+  EXPECT_FALSE(network.concerns(PeerId(0)));
+}
+
+TEST(Network, AMessageTakesTheLatencyOfBothEndsAndItsBytesAtTheSlowestLine) {
+  Network network(homes(0.005, 100, 400));
+  EXPECT_TRUE(network.concerns(PeerId(3)));
+  EXPECT_EQ(network.send(shipment(0, 1, kMegabyte), 0), 90 * kMs);
+  EXPECT_EQ(Network(homes(0.005, 400, 100)).send(shipment(0, 1, kMegabyte), 0), 90 * kMs);
+  EXPECT_EQ(Network(homes(0.005, 0, 0)).send(shipment(0, 1, kMegabyte), kMs), 11 * kMs);
+}
+
+TEST(Network, WhatAPeerSendsItselfArrivesAtOnce) {
+  EXPECT_EQ(Network(homes(1, 1, 1)).send(shipment(2, 2, kMegabyte), 5), 5);
+}
+
+TEST(Network, MessagesToOnePeerQueueAtTheUplink) {
+  Network network(homes(0, 100, 0));
+  EXPECT_EQ(network.send(shipment(0, 1, kMegabyte), 0), 80 * kMs);
+  EXPECT_EQ(network.send(shipment(0, 1, kMegabyte), 10 * kMs), 160 * kMs);
+  EXPECT_EQ(network.send(shipment(0, 1, kMegabyte), 200 * kMs), 280 * kMs) << "idle meanwhile";
+}
+
+TEST(Network, ASmallMessageToAnotherPeerDoesNotWaitForALargeOne) {
+  Network network(homes(0, 100, 0));
+  network.send(shipment(0, 1, kMegabyte), 0);
+  EXPECT_EQ(network.send(shipment(0, 2, 1000), 0), 160'000) << "it has half of the line";
+  EXPECT_EQ(network.send(shipment(0, 3, kMegabyte), 0), 160 * kMs + 80'000)
+      << "what others have sent is not forgotten";
+}
+
+TEST(Network, MessagesOfTwoPeersShareTheReceiversDownlink) {
+  Network network(homes(0, 0, 100));
+  EXPECT_EQ(network.send(shipment(0, 2, kMegabyte), 0), 80 * kMs);
+  EXPECT_EQ(network.send(shipment(1, 2, kMegabyte), 0), 160 * kMs);
+}
+
+TEST(Network, ASlowSenderDoesNotHoldUpAFastReceiver) {
+  Config config = homes(0, 0, 1000);
+  config.links.push_back({"slow", 0, 0, 1, 0});
+  config.peer_classes.push_back({{0}, "", PeerKernels::as_all, "slow"});
+  Network network(config);
+  EXPECT_EQ(network.send(shipment(0, 2, kMegabyte), 0), 8000 * kMs);
+  EXPECT_EQ(network.send(shipment(1, 2, kMegabyte), 100 * kMs), 108 * kMs);
+}
+
+TEST(Network, PeersOfASiteShareItsUplink) {
+  Config config = homes(0, 100, 0);
+  config.sites = {{"campus", 100, 0}, {"cloud"}};
+  config.peer_classes = {{{0, 1}, "", PeerKernels::as_all, "home", "campus"},
+                         {{2}, "", PeerKernels::as_all, "", "cloud"}};
+  Network network(config);
+  EXPECT_EQ(network.send(shipment(0, 2, kMegabyte), 0), 80 * kMs);
+  EXPECT_EQ(network.send(shipment(1, 2, kMegabyte), 0), 160 * kMs);
+  EXPECT_EQ(network.send(shipment(1, 0, kMegabyte), 160 * kMs), 240 * kMs)
+      << "within the site nothing is shared";
+}
+
+TEST(Network, ARouteHasALatencyAndARateInEachDirection) {
+  Config config;
+  config.sites = {{"here"}, {"there"}, {"elsewhere"}};
+  config.routes = {{{"here", "there"}, 0.02, 100}};
+  config.peer_classes = {{{0, 1}, "", PeerKernels::as_all, "", "here"},
+                         {{2}, "", PeerKernels::as_all, "", "there"},
+                         {{3}, "", PeerKernels::as_all, "", "elsewhere"}};
+  Network network(config);
+  EXPECT_EQ(network.send(shipment(0, 2, kMegabyte), 0), 100 * kMs);
+  EXPECT_EQ(network.send(shipment(1, 2, kMegabyte), 0), 180 * kMs);
+  EXPECT_EQ(network.send(shipment(2, 0, kMegabyte), 0), 100 * kMs);
+  EXPECT_EQ(network.send(shipment(0, 3, kMegabyte), 0), 0);
+}
+
+TEST(Network, WhatOvertakesWaitsBehindABoundedNumberOfBytesOfItsPair) {
+  Network network(homes(0, 100, 0), kMegabyte);
+  network.send(shipment(0, 1, 50 * kMegabyte), 0);
+  const Shipment beat{PeerId(0), PeerId(1), 1000, true};
+  EXPECT_EQ(network.send(beat, 0), 80 * kMs + 80'000);
+}
+
+TEST(Network, JitterIsBoundedAndTheSameEachTime) {
+  Config config = homes(0.001, 0, 0);
+  config.links[0].jitter_s = 0.002;
+  Network network(config), again(config);
+  Nanoseconds least = 100 * kMs, most = 0;
+  for (int i = 0; i < 200; ++i) {
+    const Nanoseconds arrival = network.send(shipment(0, 1, 10), 0);
+    EXPECT_EQ(again.send(shipment(0, 1, 10), 0), arrival);
+    least = std::min(least, arrival);
+    most = std::max(most, arrival);
+  }
+  EXPECT_GE(least, 2 * kMs);
+  EXPECT_LT(least, 3 * kMs);
+  EXPECT_GT(most, 5 * kMs);
+  EXPECT_LT(most, 6 * kMs);
+}
+
+// It is never idle while there is something, and never faster than it is.
+TEST(Network, ALineCarriesItsRate) {
+  Network network(homes(0, 80, 0));
+  RandomStream random(3, Stream::test, 1);
+  std::int64_t bytes = 0;
+  Nanoseconds last = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const auto size = random.between(1, 100'000);
+    const int to = static_cast<int>(random.between(1, 9));
+    last = std::max(last, network.send(shipment(0, to, size), 1000 * i));
+    bytes += size;
+  }
+  const double whole_ns = 100.0 * static_cast<double>(bytes);
+  EXPECT_LE(static_cast<double>(last), whole_ns);
+  EXPECT_GE(static_cast<double>(last), 0.99 * whole_ns);
+}
+
+TEST(Network, MessagesOfOnePairKeepTheirOrder) {
+  Config config = homes(0.001, 100, 150);
+  Network network(config);
+  RandomStream random(3, Stream::test, 2);
+  std::map<std::pair<int, int>, Nanoseconds> last;
+  for (int i = 0; i < 5000; ++i) {
+    const int from = static_cast<int>(random.between(0, 4));
+    const int to = static_cast<int>(random.between(5, 8));
+    const Nanoseconds arrival =
+        network.send(shipment(from, to, random.between(1, 100'000)), 3 * kMs / 2 * i);
+    EXPECT_GE(arrival, (last[{from, to}]));
+    last[{from, to}] = arrival;
+  }
+}
+
+TEST(Network, TheHalvesInTwoProcessesMakeTheWhole) {
+  const Config config = homes(0.003, 100, 120);
+  Network whole(config), sender(config), receiver(config);
+  for (const std::int64_t bytes : {kMegabyte, std::int64_t{10}, 3 * kMegabyte}) {
+    const Passage passage = sender.leave(shipment(0, 1, bytes), 0);
+    EXPECT_EQ(receiver.arrive(shipment(0, 1, bytes), passage),
+              whole.send(shipment(0, 1, bytes), 0));
+  }
+  Network idle(config);
+  EXPECT_EQ(idle.spread(shipment(0, 1, kMegabyte)), 80 * kMs);
+}
+
+}  // namespace
+}  // namespace swarmpi

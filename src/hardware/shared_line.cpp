@@ -1,0 +1,50 @@
+#include "hardware/shared_line.hpp"
+
+#include <algorithm>
+
+namespace swarmpi {
+
+Nanoseconds SharedLine::pass(Flow flow, std::int64_t bytes, const Passage& passage,
+                             double most_bytes_ahead) {
+  if (ns_per_byte_ == 0) return passage.last;
+  advance(passage.first);
+  const auto own = std::find_if(backlogs_.begin(), backlogs_.end(),
+                                [flow](const Backlog& backlog) { return backlog.flow == flow; });
+  double end = served_;
+  if (own != backlogs_.end()) {
+    end = own->end;
+    backlogs_.erase(own);
+  }
+  const auto size = static_cast<double>(bytes);
+  const double own_bytes = std::min(end - served_, most_bytes_ahead) + size;
+  double all_bytes = own_bytes;  // each other flow gets as many meanwhile, if it has them
+  for (const Backlog& other : backlogs_) all_bytes += std::min(other.end - served_, own_bytes);
+
+  const Backlog backlog{flow, end + size};
+  const auto behind = std::find_if(backlogs_.begin(), backlogs_.end(),
+                                   [&](const Backlog& other) { return other.end > backlog.end; });
+  backlogs_.insert(behind, backlog);
+  const Nanoseconds taken = std::llround(all_bytes * ns_per_byte_);
+  return std::max(passage.last, passage.first + taken);
+}
+
+void SharedLine::advance(Nanoseconds to) {
+  if (to <= now_) return;
+  auto left_ns = static_cast<double>(to - now_);
+  now_ = to;
+  auto first = backlogs_.begin();
+  for (; first != backlogs_.end(); ++first) {
+    const auto flows = static_cast<double>(backlogs_.end() - first);
+    const double needed_ns = (first->end - served_) * flows * ns_per_byte_;
+    if (needed_ns > left_ns) {
+      served_ += left_ns / (flows * ns_per_byte_);
+      break;
+    }
+    left_ns -= needed_ns;
+    served_ = first->end;
+  }
+  backlogs_.erase(backlogs_.begin(), first);
+  if (backlogs_.empty()) served_ = 0;
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,52 @@
+#pragma once
+// A line of bounded rate: a peer's uplink or downlink, a site's, a route. Each pair of peers has a
+// flow on it, as it has a connection in a real network: within a flow all is in order, and flows
+// that have something to send share the rate evenly. So a small message to one peer does not wait
+// for a large one to another.
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "hardware/nanoseconds.hpp"
+
+namespace swarmpi {
+
+/// When the first and the last byte of a message are somewhere.
+struct Passage {
+  Nanoseconds first = 0;
+  Nanoseconds last = 0;
+};
+
+class SharedLine {
+ public:
+  using Flow = std::uint64_t;
+
+  /// `mbps`: 10^6 bits a second; 0: no bound.
+  explicit SharedLine(double mbps = 0) : ns_per_byte_(mbps > 0 ? 8e3 / mbps : 0) {}
+
+  /// When a message has passed the line as a whole that comes to it so, if nothing else comes
+  /// later: what is put in later slows down only what comes after it. It waits for no more than
+  /// `most_bytes_ahead` of its own flow. Times may go back a little, as those of messages from near
+  /// and far do.
+  Nanoseconds pass(Flow flow, std::int64_t bytes, const Passage& passage,
+                   double most_bytes_ahead = std::numeric_limits<double>::infinity());
+
+  double ns_per_byte() const { return ns_per_byte_; }
+
+ private:
+  // Bytes that a flow has put in before its backlog ends, in those of a flow that always has some.
+  struct Backlog {
+    Flow flow = 0;
+    double end = 0;
+  };
+
+  void advance(Nanoseconds to);
+
+  double ns_per_byte_;
+  Nanoseconds now_ = 0;
+  double served_ = 0;              // of a flow that always has some
+  std::vector<Backlog> backlogs_;  // what ends first is first
+};
+
+}  // namespace swarmpi

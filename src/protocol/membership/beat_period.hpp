@@ -1,0 +1,22 @@
+#pragma once
+// How often heartbeats are sent: a leader exchanges them with all others, and is to have time for
+// other things in a large swarm.
+
+#include <algorithm>
+#include <cstddef>
+
+#include "config/config.hpp"
+
+namespace swarmpi {
+
+/// Up to so many members swarm.heartbeat_s holds; it grows with their number from there on, but
+/// within the time to suspicion several must come.
+inline double beat_period_s(const SwarmConfig& swarm, std::size_t members) {
+  constexpr double kMembers = 64;
+  constexpr double kBeatsToSuspicion = 5;
+  const double grown_s = swarm.heartbeat_s * static_cast<double>(members) / kMembers;
+  const double most_s = swarm.suspect_after_s / kBeatsToSuspicion;
+  return std::max(swarm.heartbeat_s, std::min(grown_s, most_s));
+}
+
+}  // namespace swarmpi

@@ -1,0 +1,76 @@
+#include "simulation/deck_models.hpp"
+
+#include <limits>
+#include <optional>
+#include <variant>
+
+#include "core/check.hpp"
+#include "hardware/device.hpp"
+#include "model/job_costs.hpp"
+
+namespace swarmpi {
+namespace {
+
+// From a death until others hear of it: about what ULFM takes to report one.
+constexpr double kDetectionS = 5e-3;
+// A row that is synced to a file system that is shared.
+constexpr double kSyncS = 2e-3;
+
+// What the costs of jobs depend on, but for the stage.
+enum Kind : std::size_t { kForward, kBackward, kBackwardWithForward, kBackwardAgain, kKinds };
+
+std::optional<Kind> kind_of(const Job& job, bool recomputes) {
+  if (std::holds_alternative<ForwardJob>(job)) return kForward;
+  const auto* backward = std::get_if<BackwardJob>(&job);
+  if (backward == nullptr) return std::nullopt;
+  if (!backward->add) return kBackwardAgain;
+  return recomputes ? kBackwardWithForward : kBackward;
+}
+
+}  // namespace
+
+DeviceCosts::Device& DeviceCosts::device_of_peer(PeerId peer) {
+  const auto index = static_cast<std::size_t>(peer.value);
+  if (index >= of_peer_.size()) of_peer_.resize(index + 1, -1);
+  if (of_peer_[index] < 0) {
+    const std::optional<DeviceConfig> device = device_of(config_, peer);
+    SWARMPI_CHECK(device.has_value(), "each simulated peer has a device");
+    std::size_t known = 0;
+    while (known < devices_.size() && devices_[known].config.name != device->name) ++known;
+    if (known == devices_.size()) {
+      devices_.push_back({*device, std::vector<double>(kKinds * specs_.size(), -1)});
+    }
+    of_peer_[index] = static_cast<std::int32_t>(known);
+  }
+  return devices_[static_cast<std::size_t>(of_peer_[index])];
+}
+
+double DeviceCosts::seconds(PeerId peer, const Job& job) {
+  const bool recomputes =
+      config_.compute.recompute == Recompute::always || config_.swarm.method == Method::gpipe;
+  const std::optional<Kind> kind = kind_of(job, recomputes);
+  if (!kind) return 0;
+  Device& device = device_of_peer(peer);
+  double& known =
+      device.seconds[*kind * specs_.size() + static_cast<std::size_t>(stage_of(job).value)];
+  if (known < 0) {
+    BackwardResult result;
+    result.with_forward = *kind == kBackwardWithForward;
+    known = JobCosts(config_, specs_).seconds(device.config, job, result);
+  }
+  return known;
+}
+
+Delivery IdealLinks::deliver(PeerId from, PeerId to, const Message& message, double) {
+  if (from == to) return {0, 1};
+  sent_bytes_ += wire_bytes(message);
+  return {latency_s_, 1};
+}
+
+DeathPropagation IdealLinks::death_propagation(PeerId, PeerId) {
+  return {std::numeric_limits<double>::infinity(), kDetectionS};
+}
+
+WriteAnswer PlainDisk::write(PeerId, const Action&) { return {kSyncS, {}, false}; }
+
+}  // namespace swarmpi
