@@ -86,6 +86,19 @@ TEST(RunFile, EveryBitComesBack) {
   EXPECT_EQ(folder.entries(), 1u);
 }
 
+TEST(RunFile, SaysWhetherAnythingWasLearned) {
+  const TestFolder folder;
+  RunFile run = sample_run(3);
+  expect_written(folder / "RUN.h5", run);
+  EXPECT_EQ(read_run_file(folder / "RUN.h5").value().fidelity, "real");
+  EXPECT_TRUE(read_run_file(folder / "RUN.h5").value().has_learned());
+  run.fidelity = kSimulatedFidelity;
+  run.verdict = "invalid: a rule was broken";
+  expect_written(folder / "simulated.h5", run);
+  EXPECT_EQ(read_run_file(folder / "simulated.h5").value().fidelity, "simulated");
+  EXPECT_FALSE(read_run_file(folder / "simulated.h5").value().has_learned());
+}
+
 /// Those of a table; their number in each block goes to `blocks`.
 template <class Row>
 std::vector<Row> rows_of(TableRows& rows, std::vector<std::size_t>& blocks) {

@@ -6,13 +6,15 @@
 
 #include "core/check.hpp"
 #include "hardware/device.hpp"
-#include "model/job_costs.hpp"
+#include "protocol/messages/lanes.hpp"
 
 namespace swarmpi {
 namespace {
 
 // From a death until others hear of it: about what ULFM takes to report one.
 constexpr double kDetectionS = 5e-3;
+// One way between two peers that the deck gives no link.
+constexpr double kIdealLatencyS = 100e-6;
 // A row that is synced to a file system that is shared.
 constexpr double kSyncS = 2e-3;
 
@@ -38,7 +40,7 @@ DeviceCosts::Device& DeviceCosts::device_of_peer(PeerId peer) {
     std::size_t known = 0;
     while (known < devices_.size() && devices_[known].config.name != device->name) ++known;
     if (known == devices_.size()) {
-      devices_.push_back({*device, std::vector<double>(kKinds * specs_.size(), -1)});
+      devices_.push_back({*device, std::vector<double>(kKinds * stages_, -1)});
     }
     of_peer_[index] = static_cast<std::int32_t>(known);
   }
@@ -49,25 +51,30 @@ double DeviceCosts::seconds(PeerId peer, const Job& job) {
   const bool recomputes =
       config_.compute.recompute == Recompute::always || config_.swarm.method == Method::gpipe;
   const std::optional<Kind> kind = kind_of(job, recomputes);
-  if (!kind) return 0;
   Device& device = device_of_peer(peer);
-  double& known =
-      device.seconds[*kind * specs_.size() + static_cast<std::size_t>(stage_of(job).value)];
+  if (!kind) return costs_.seconds(device.config, job, BackwardResult());
+  double& known = device.seconds[*kind * stages_ + static_cast<std::size_t>(stage_of(job).value)];
   if (known < 0) {
     BackwardResult result;
     result.with_forward = *kind == kBackwardWithForward;
-    known = JobCosts(config_, specs_).seconds(device.config, job, result);
+    known = costs_.seconds(device.config, job, result);
   }
   return known;
 }
 
-Delivery IdealLinks::deliver(PeerId from, PeerId to, const Message& message, double) {
+NetworkLinks::NetworkLinks(const Config& config)
+    : network_(config, static_cast<std::int64_t>(kMostBytesAhead)) {}
+
+Delivery NetworkLinks::deliver(PeerId from, PeerId to, const Message& message, double now_s) {
   if (from == to) return {0, 1};
-  sent_bytes_ += wire_bytes(message);
-  return {latency_s_, 1};
+  const std::int64_t bytes = wire_bytes(message);
+  sent_bytes_ += bytes;
+  if (!network_.concerns(from) && !network_.concerns(to)) return {kIdealLatencyS, 1};
+  const Nanoseconds now = to_ns(now_s);
+  return {to_s(network_.send({from, to, bytes, overtakes(message)}, now) - now), 1};
 }
 
-DeathPropagation IdealLinks::death_propagation(PeerId, PeerId) {
+DeathPropagation NetworkLinks::death_propagation(PeerId, PeerId) {
   return {std::numeric_limits<double>::infinity(), kDetectionS};
 }
 

@@ -2,7 +2,10 @@
 // A queue of items by time; of the same time those for the peer with the lower id come first, and
 // for one peer in the order in which they were pushed.
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -14,18 +17,24 @@ namespace swarmpi {
 template <class Item>
 class EventQueue {
  public:
-  void push(Nanoseconds at, PeerId peer, Item item) {
-    auto slot = static_cast<std::uint32_t>(items_.size());
+  /// Where an item is, until it is released.
+  using Slot = std::uint32_t;
+
+  /// The item's place, with whatever was there before.
+  Item& push(Nanoseconds at, PeerId peer) {
+    Slot slot = slots_;
     if (free_.empty()) {
-      items_.push_back(std::move(item));
+      if (slots_ % kSlab == 0) slabs_.push_back(std::make_unique<Slab>());
+      ++slots_;
     } else {
       slot = free_.back();
       free_.pop_back();
-      items_[slot] = std::move(item);
     }
     keys_.push_back({});
     rise(keys_.size() - 1, {at, pushed_++, peer.value, slot});
+    return item(slot);
   }
+  void push(Nanoseconds at, PeerId peer, Item item) { push(at, peer) = std::move(item); }
 
   bool empty() const { return keys_.empty(); }
   std::size_t size() const { return keys_.size(); }
@@ -34,7 +43,7 @@ class EventQueue {
   /// Whom the next item is for. REQUIRES: not empty.
   PeerId next_peer() const { return PeerId(keys_.front().peer); }
   /// REQUIRES: not empty.
-  const Item& next() const { return items_[keys_.front().slot]; }
+  const Item& next() const { return const_cast<EventQueue*>(this)->item(keys_.front().slot); }
   /// Moves the next item to a later time; among the peer's items of that time its order is still
   /// that in which it was pushed. REQUIRES: not empty; `at` is not before its time.
   void postpone(Nanoseconds at) {
@@ -42,14 +51,23 @@ class EventQueue {
     key.at = at;
     sink(key);
   }
-  /// REQUIRES: not empty.
-  Item pop() {
-    const std::uint32_t slot = keys_.front().slot;
+  /// The next item is due no more, but stays where it is. REQUIRES: not empty.
+  Slot take() {
+    const Slot slot = keys_.front().slot;
     const Key last = keys_.back();
     keys_.pop_back();
     if (!keys_.empty()) sink(last);
-    free_.push_back(slot);
-    return std::move(items_[slot]);
+    return slot;
+  }
+  Item& item(Slot slot) { return (*slabs_[slot / kSlab])[slot % kSlab]; }
+  /// Its place is for others.
+  void release(Slot slot) { free_.push_back(slot); }
+  /// REQUIRES: not empty.
+  Item pop() {
+    const Slot slot = take();
+    Item popped = std::move(item(slot));
+    release(slot);
+    return popped;
   }
 
  private:
@@ -59,9 +77,11 @@ class EventQueue {
     Nanoseconds at = 0;
     std::uint64_t number = 0;
     std::int32_t peer = 0;
-    std::uint32_t slot = 0;
+    Slot slot = 0;
   };
   static constexpr std::size_t kBelow = 4;
+  static constexpr Slot kSlab = 256;
+  using Slab = std::array<Item, kSlab>;
 
   static bool earlier(const Key& a, const Key& b) {
     if (a.at != b.at) return a.at < b.at;
@@ -98,8 +118,9 @@ class EventQueue {
   }
 
   std::vector<Key> keys_;
-  std::vector<Item> items_;
-  std::vector<std::uint32_t> free_;
+  std::vector<std::unique_ptr<Slab>> slabs_;
+  Slot slots_ = 0;
+  std::vector<Slot> free_;
   std::uint64_t pushed_ = 0;
 };
 

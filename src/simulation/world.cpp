@@ -24,7 +24,7 @@ void VirtualWorld::add(PeerId id, std::unique_ptr<Peer> peer, VirtualCompute& co
   member.compute = &compute;
   member.start = std::max(to_ns(start_s), now_);
   member.clock_offset_s = clock_offset_s;
-  push(member.start, id, Event(Started{}));
+  push(member.start, id, Started{});
 }
 
 bool VirtualWorld::kill(PeerId id) {
@@ -43,7 +43,7 @@ void VirtualWorld::tell_of_death(PeerId id) {
     const DeathPropagation spread = links_.death_propagation(id, other->id);
     const Nanoseconds last = after(spread.messages_until_s);
     if (dead(id) && last != kNever) last_arrival_from_dead_[{id, other->id}] = last;
-    push(std::max(after(spread.loss_known_s), other->start), other->id, Event(PeerLost{id}));
+    push(std::max(after(spread.loss_known_s), other->start), other->id, PeerLost{id});
   }
   observers_.died(now_s(), id);
 }
@@ -119,26 +119,43 @@ bool VirtualWorld::step() {
       queue_.postpone(held);
       continue;
     }
-    Pending next = queue_.pop();
-    if (const auto* delivery = std::get_if<KillDelivery>(&next)) {
-      deliver_kill(member.id, member, *delivery);
-      continue;
-    }
-    if (!member.is_active()) {
-      const auto* written = std::get_if<Written>(&next);
-      if (written != nullptr && dead(member.id)) written_after_death(member.id, member, *written);
-      continue;
-    }
-    if (const auto* tick = std::get_if<VirtualCollectives::Tick>(&next)) {
-      push(collectives_->comes(now_s(), member.id, *tick, living_computes()));
-      continue;
-    }
-    const std::optional<Event> event = event_of(member, next);
-    if (!event) continue;
-    dispatch(member.id, member, *event);
-    return violation_.ok();
+    const auto slot = queue_.take();
+    const bool delivered = happen(member, queue_.item(slot));
+    queue_.item(slot).emplace<TimerEnd>();
+    queue_.release(slot);
+    if (delivered) return violation_.ok();
   }
   return false;
+}
+
+bool VirtualWorld::happen(Member& member, Pending& next) {
+  if (const auto* delivery = std::get_if<KillDelivery>(&next)) {
+    deliver_kill(member.id, member, *delivery);
+    return false;
+  }
+  const auto* written = std::get_if<Written>(&next);
+  if (!member.is_active()) {
+    if (written != nullptr && dead(member.id)) written_after_death(member.id, member, *written);
+    return false;
+  }
+  if (const auto* tick = std::get_if<VirtualCollectives::Tick>(&next)) {
+    push(collectives_->comes(now_s(), member.id, *tick, living_computes()));
+    return false;
+  }
+  if (const auto* timer = std::get_if<TimerEnd>(&next)) {
+    if (timer->number != member.timers) return false;
+    dispatch(member.id, member, TimerDue{});
+    return true;
+  }
+  if (written != nullptr) {
+    const std::optional<Event> event = event_of(member, *written);
+    if (event) dispatch(member.id, member, *event);
+    return event.has_value();
+  }
+  const Event& event = std::get<Event>(next);
+  if (lost_with_sender(member.id, event)) return false;
+  dispatch(member.id, member, event);
+  return true;
 }
 
 Nanoseconds VirtualWorld::held_until(const Member& member, const Pending& next) {
@@ -172,16 +189,7 @@ Nanoseconds VirtualWorld::held_by_trickle(PeerId to, const Pending& next) {
   return now_;
 }
 
-std::optional<Event> VirtualWorld::event_of(Member& member, Pending& next) {
-  if (const auto* timer = std::get_if<TimerEnd>(&next)) {
-    if (timer->number != member.timers) return std::nullopt;
-    return TimerDue{};
-  }
-  if (auto* event = std::get_if<Event>(&next)) {
-    if (lost_with_sender(member.id, *event)) return std::nullopt;
-    return std::move(*event);
-  }
-  const auto& write = std::get<Written>(next);
+std::optional<Event> VirtualWorld::event_of(Member& member, const Written& write) {
   Member::DiskLane& lane = member.disk[write.lane];
   ++lane.calls;
   if (write.abandoned != lane.abandoned()) {
@@ -256,7 +264,7 @@ void VirtualWorld::carry_out(PeerId from, Member& member, Action& action) {
 void VirtualWorld::order_kill(PeerId by, PeerId victim) {
   const Cut* cut = cut_of(by, victim);
   if (cut != nullptr && !cut->reachable) {
-    push(after(links_.kill_delivery_s(by, victim)), by, Event(KillFailed{victim}));
+    push(after(links_.kill_delivery_s(by, victim)), by, KillFailed{victim});
   } else {
     push(after(links_.kill_delivery_s(by, victim)), victim, KillDelivery{by});
   }
@@ -294,9 +302,9 @@ void VirtualWorld::send(PeerId from, Member& member, Send& send) {
     to->carried.add(now_s(), to_s(last));
   }
   for (int copy = 1; copy < delivery.copies; ++copy) {
-    push(last, send.to, Event(MessageArrived{from, send.message}));
+    push(last, send.to, MessageArrived{from, send.message});
   }
-  push(last, send.to, Event(MessageArrived{from, std::move(send.message)}));
+  push(last, send.to, MessageArrived{from, std::move(send.message)});
 }
 
 void VirtualWorld::start(PeerId id, Member& member, const Job& job) {
@@ -312,14 +320,13 @@ void VirtualWorld::start(PeerId id, Member& member, const Job& job) {
     return;
   }
   const double duration_s = costs_.seconds(id, job);
-  push(after(duration_s), id, Event(JobFinished{std::move(result).value(), duration_s}));
+  push(after(duration_s), id, JobFinished{std::move(result).value(), duration_s});
 }
 
 void VirtualWorld::push(VirtualCollectives::All all) {
   for (VirtualCollectives::Coming& coming : all) {
-    Pending pending = Event(TimerDue{});
-    std::visit([&](auto& what) { pending = std::move(what); }, coming.what);
-    push(std::max(to_ns(coming.at_s), now_), coming.peer, std::move(pending));
+    const Nanoseconds at = std::max(to_ns(coming.at_s), now_);
+    std::visit([&](auto& what) { push(at, coming.peer, std::move(what)); }, coming.what);
   }
 }
 
@@ -345,7 +352,7 @@ void VirtualWorld::write(PeerId id, Member& member, Action& action) {
                  lane.asked++});
   } else {
     member.disk_failed = true;
-    push(lane.free, id, Event(StorageFailed{answer.status}));
+    push(lane.free, id, StorageFailed{answer.status});
   }
 }
 

@@ -131,7 +131,7 @@ class VirtualWorld {
     TimeCarried carried;                           // to it and from it
   };
   struct TimerEnd {
-    std::int64_t number;
+    std::int64_t number = 0;
   };
   /// A kill by order of another peer.
   struct KillDelivery {
@@ -146,7 +146,7 @@ class VirtualWorld {
     std::int64_t abandoned = 0;  // how often its lane had been, when it was asked for
     std::int64_t number = 0;     // since then
   };
-  using Pending = std::variant<Event, Written, TimerEnd, KillDelivery, VirtualCollectives::Tick>;
+  using Pending = std::variant<TimerEnd, Event, Written, KillDelivery, VirtualCollectives::Tick>;
   struct Cut {
     Nanoseconds until;
     bool reachable;
@@ -168,7 +168,28 @@ class VirtualWorld {
     const Nanoseconds duration = to_ns(seconds);
     return duration == kNever ? kNever : now_ + duration;
   }
-  void push(Nanoseconds at, PeerId to, Pending what) { queue_.push(at, to, std::move(what)); }
+  /// An event is made in its place in the queue.
+  template <class Kind>
+  void push(Nanoseconds at, PeerId to, Kind what) {
+    queue_.push(at, to).template emplace<Event>(std::in_place_type<Kind>, std::move(what));
+  }
+  void push(Nanoseconds at, PeerId to, Event event) {
+    queue_.push(at, to).emplace<Event>(std::move(event));
+  }
+  void push(Nanoseconds at, PeerId to, Written what) {
+    queue_.push(at, to).emplace<Written>(std::move(what));
+  }
+  void push(Nanoseconds at, PeerId to, TimerEnd what) {
+    queue_.push(at, to).emplace<TimerEnd>(what);
+  }
+  void push(Nanoseconds at, PeerId to, KillDelivery what) {
+    queue_.push(at, to).emplace<KillDelivery>(what);
+  }
+  void push(Nanoseconds at, PeerId to, VirtualCollectives::Tick what) {
+    queue_.push(at, to).emplace<VirtualCollectives::Tick>(std::move(what));
+  }
+  /// What was taken from the queue happens. Whether an event was delivered.
+  bool happen(Member& member, Pending& next);
 
   /// Until when this must wait, because the peer is stopped, or its jobs or disk hang; its own time
   /// where it need not.
@@ -176,8 +197,8 @@ class VirtualWorld {
   bool held_by_stop(const Member& member, const Pending& next) const;
   /// Until when a message waits because its sender hangs and another piece has just arrived.
   Nanoseconds held_by_trickle(PeerId to, const Pending& next);
-  /// The event that this is for the peer, if any.
-  std::optional<Event> event_of(Member& member, Pending& next);
+  /// The event that a write which ends is for the peer, if any.
+  std::optional<Event> event_of(Member& member, const Written& write);
   void dispatch(PeerId id, Member& member, const Event& event);
   void tell_of_death(PeerId id);
   void deliver_kill(PeerId victim, Member& member, const KillDelivery& delivery);

@@ -12,9 +12,6 @@
 namespace swarmpi {
 namespace {
 
-// One way between any two peers, where the deck says nothing of links.
-constexpr double kLatencyS = 100e-6;
-
 double deaths_between_s(const Config& config, const std::vector<TraceEvent>& faults) {
   Preemption preemption;
   double last_s = 0, deaths = 0;
@@ -58,7 +55,7 @@ SimulatedSwarm::SimulatedSwarm(const Config& config, std::vector<TraceEvent> fau
       plan_(plan_of(config, specs_, faults, membership_, check)),
       first_view_(swarmpi::first_view(*plan_, membership_)),
       model_(config, *plan_),
-      links_(kLatencyS),
+      links_(config),
       costs_(config, specs_),
       world_(links_, costs_, disks_, disk_),
       faults_(config, std::move(faults), world_,

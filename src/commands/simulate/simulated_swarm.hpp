@@ -61,7 +61,7 @@ class SimulatedSwarm {
   View first_view_;
   ResumeState resume_;
   HollowModel model_;
-  IdealLinks links_;
+  NetworkLinks links_;
   DeviceCosts costs_;
   PlainDisk disks_;
   VirtualDisk disk_;

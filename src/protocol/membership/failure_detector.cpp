@@ -96,6 +96,12 @@ std::vector<Heartbeats::Silent> FailureDetector::silent(double now_s) const {
 }
 
 std::vector<PeerId> FailureDetector::line_of_succession(double now_s, double patience_s) const {
+  // The leader is the first in line, unless a peer that is in no view is to lead.
+  const PeerId leader = membership_.leader();
+  const bool is_first = membership_.contains(leader) && !membership_.is_dead(leader);
+  const bool ends_there =
+      leader == membership_.self() || !heartbeats_.is_silent(leader, now_s, patience_s);
+  if (is_first && ends_there) return {leader};
   std::vector<PeerId> line;
   for (const PeerId peer : membership_.line()) {
     line.push_back(peer);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "protocol/membership/beat_period.hpp"
+
 namespace swarmpi {
 namespace {
 
@@ -23,6 +25,27 @@ TEST(Heartbeats, AreSentEveryPeriod) {
   EXPECT_EQ(sent_to(leader, 10.1), std::vector<PeerId>()) << "not due yet";
   EXPECT_EQ(leader.due_s(), 10.2);
   EXPECT_EQ(sent_to(leader, 10.2).size(), 2u);
+}
+
+TEST(Heartbeats, ALargeSwarmSendsThemMoreRarelyButOftenEnoughForSuspicion) {
+  const SwarmConfig swarm;
+  EXPECT_EQ(beat_period_s(swarm, 2), swarm.heartbeat_s);
+  EXPECT_EQ(beat_period_s(swarm, 64), swarm.heartbeat_s);
+  EXPECT_DOUBLE_EQ(beat_period_s(swarm, 128), 2 * swarm.heartbeat_s);
+  EXPECT_DOUBLE_EQ(beat_period_s(swarm, 10'000), swarm.suspect_after_s / 5);
+  SwarmConfig slow;
+  slow.heartbeat_s = 2;
+  EXPECT_EQ(beat_period_s(slow, 10'000), 2) << "as the deck says, at least";
+}
+
+TEST(Heartbeats, ANewPeriodHoldsFromTheNextBeatOn) {
+  Heartbeats leader(PeerId(0), 0.2, 1.5);
+  leader.watch({PeerId(1)}, 10, false);
+  EXPECT_EQ(sent_to(leader, 10).size(), 1u);
+  leader.set_period(0.5);
+  EXPECT_EQ(leader.due_s(), 10.2);
+  EXPECT_EQ(sent_to(leader, 10.2).size(), 1u);
+  EXPECT_EQ(leader.due_s(), 10.7);
 }
 
 TEST(Heartbeats, APeerThatIsAloneSendsNone) {

@@ -7,11 +7,18 @@
 namespace swarmpi {
 
 Membership::Membership(PeerId self, InitialMembership initial, const RunPlan& plan)
-    : self_(self), initial_(std::move(initial)), plan_(plan) {}
+    : self_(self), initial_(std::move(initial)), plan_(plan) {
+  std::sort(initial_.workers.begin(), initial_.workers.end());
+  std::sort(initial_.spares.begin(), initial_.spares.end());
+}
 
 void Membership::adopt(ViewRef view) {
+  // Both are by id: to look each up would take a large swarm longer than all else it does of a
+  // view.
+  auto here = view->members().begin();
   for (const auto& [peer, stages] : newest_view()->members()) {
-    if (!view->contains(peer)) dead_.insert(peer);
+    while (here != view->members().end() && here->first < peer) ++here;
+    if (here == view->members().end() || here->first != peer) dead_.insert(peer);
   }
   // A member that the new leader had not heard of, and left out, may have joined again.
   std::erase_if(dead_, [&](PeerId peer) { return view->contains(peer) && !lost_.contains(peer); });
@@ -61,6 +68,7 @@ std::set<PeerId> Membership::contacts() const {
 }
 
 PeerId Membership::leader() const {
+  if (order_.numbers.empty()) return lowest_living();
   std::vector<PeerId> living;
   if (view_) {
     for (const auto& [peer, stages] : view_->members()) living.push_back(peer);
@@ -71,6 +79,25 @@ PeerId Membership::leader() const {
   if (living.empty()) return self_;
   return *std::min_element(living.begin(), living.end(),
                            [this](PeerId a, PeerId b) { return order_.comes_before(a, b); });
+}
+
+// Asked for at each event: it looks at no more peers than have died.
+PeerId Membership::lowest_living() const {
+  std::optional<PeerId> lowest;
+  const auto take = [&](PeerId peer) {
+    if (is_dead(peer)) return false;
+    if (!lowest || peer < *lowest) lowest = peer;
+    return true;
+  };
+  if (view_) {
+    const View::Roles& members = view_->members();
+    (void)std::find_if(members.begin(), members.end(),
+                       [&](const auto& member) { return take(member.first); });
+  }
+  for (const auto* peers : {&initial_.workers, &initial_.spares}) {
+    (void)std::find_if(peers->begin(), peers->end(), take);
+  }
+  return lowest.value_or(self_);
 }
 
 std::vector<PeerId> Membership::line() const {

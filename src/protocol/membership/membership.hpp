@@ -87,8 +87,11 @@ class Membership {
   bool is_taken_for_leader() const { return leads() && !contacts().empty(); }
 
  private:
+  /// The leader while nobody has ever abstained.
+  PeerId lowest_living() const;
+
   PeerId self_;
-  InitialMembership initial_;
+  InitialMembership initial_;  // by id
   const RunPlan& plan_;
   mutable ViewRef initial_view_;  // made if it is asked for before any view
   ViewRef view_;

@@ -54,11 +54,11 @@ std::optional<double> JobWatch::late_s(double awake_s) const {
   if (!running_) return std::nullopt;
   const double runs_s = awake_s - running_->begun_s;
   if (runs_s >= plan_->job_timeout_s) return runs_s;
-  const std::optional<double> median = median_s(running_->kind);
   const double patience_s = plan_->swarm.suspect_after_s;
-  if (!median || !running_->cpu_s) return std::nullopt;
-  const bool long_enough =
-      runs_s >= std::max(kTimesTheMedian * *median, kTimesThePatience * patience_s);
+  if (!running_->cpu_s || runs_s < kTimesThePatience * patience_s) return std::nullopt;
+  const std::optional<double> median = median_s(running_->kind);
+  if (!median) return std::nullopt;
+  const bool long_enough = runs_s >= kTimesTheMedian * *median;
   const bool still = awake_s - running_->still_since_s >= patience_s;
   return long_enough && still ? std::optional(runs_s) : std::nullopt;
 }

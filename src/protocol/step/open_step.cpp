@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "core/check.hpp"
 #include "protocol/reduction/blocks.hpp"
@@ -88,7 +89,9 @@ std::optional<StepSeal> OpenStep::seal(const View& view, SealId& next, double no
 std::vector<ChunkFact> OpenStep::chunk_facts(const StageSealing& sealed) {
   std::vector<ChunkFact> facts;
   for (const auto& [chunk, holders] : sealed.finished_chunk_holders) {
-    ChunkFact fact{chunk, *holders.begin(), {}};
+    // Not one peer's uplink for all of them.
+    const auto turn = static_cast<std::size_t>(chunk) % holders.size();
+    ChunkFact fact{chunk, *std::next(holders.begin(), static_cast<std::ptrdiff_t>(turn)), {}};
     for (const auto* peers : {&sealed.replicas, &sealed.learners}) {
       for (const PeerId peer : *peers) {
         if (!holders.contains(peer)) fact.to.push_back(peer);
