@@ -29,7 +29,7 @@
 #include "core/clock.hpp"
 #include "core/version.hpp"
 #include "hardware/device.hpp"
-#include "model/cost.hpp"
+#include "model/job_costs.hpp"
 #include "protocol/membership/initial_membership.hpp"
 #include "runtime/assembly.hpp"
 #include "simulation/event_trace.hpp"
@@ -340,17 +340,14 @@ class SteadyLinks final : public LinkModel {
 
 class CountedFlops final : public CostModel {
  public:
-  CountedFlops(const Config& config, const std::vector<StageSpec>& specs)
-      : config_(config), specs_(specs) {}
+  CountedFlops(const Config& config, const std::vector<StageSpec>& specs) : costs_(config, specs) {}
   double seconds(PeerId, const Job& job) override {
-    const double seconds =
-        pass_s(config_, specs_, {"one core", kFlopsPerS / 1e9, 0}, job, BackwardResult{});
+    const double seconds = costs_.seconds({"one core", kFlopsPerS / 1e9, 0}, job, BackwardResult{});
     return seconds > 0 ? seconds : kOtherJobS;
   }
 
  private:
-  const Config& config_;
-  const std::vector<StageSpec>& specs_;
+  const JobCosts costs_;
 };
 
 struct Run {
