@@ -1,12 +1,13 @@
 // A witness for simulated runs: the same pipeline with churn, written anew for SimGrid, whose
 // models of hosts and links are none of ours. It knows nothing of the protocol: microbatches are
 // dealt in turn, a death is known at once, and what the dead had in hand is done again from its
-// beginning. simgrid_witness.py runs it beside `swarmpi simulate`.
+// beginning.
 //
-// usage: simgrid_witness FILE    a line `KEY VALUE` for each field of Scene, and a line `death T
-// PEER`
-//                                or `join T PEER` for each of the trace
-// Prints one JSON object. Peers are dealt to stages in turn: peer p serves stage p % stages.
+// usage: simgrid_witness FILE
+//   FILE has a line `KEY VALUE` for each field of Scene, and lines `death TIME PEER` and
+//   `join TIME PEER` of the trace.
+// Prints one JSON object. Peers are dealt to stages in turn: peer p serves stage p % stages. Build
+// it by `ninja -C build simgrid_witness`, where SimGrid is installed.
 
 #include <sys/resource.h>
 #include <simgrid/s4u.hpp>
