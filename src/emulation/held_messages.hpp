@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "core/ids.hpp"
-#include "hardware/nanoseconds.hpp"
+#include "core/virtual_time.hpp"
 
 namespace swarmpi {
 

@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "hardware/nanoseconds.hpp"
+#include "core/virtual_time.hpp"
 
 namespace swarmpi {
 
