@@ -4,15 +4,18 @@
 // else keeps its order, pongs too: that a pong has come proves that all that its sender had sent
 // before has.
 
-#include <cstddef>
 #include <variant>
 
+#include "hardware/shared_line.hpp"
 #include "protocol/messages/messages.hpp"
 
 namespace swarmpi {
 
-/// What overtakes waits behind no more bytes of other messages on its link than these.
-inline constexpr std::size_t kMostBytesAhead = 1'000'000;
+/// What overtakes waits on its link behind what that carries in half a second, well below the
+/// shortest usual time to suspicion; but a fast link is not to stand still until its sender hears
+/// that some has come, and no link may hold more than it takes to keep one of some milliseconds
+/// busy.
+inline constexpr AheadBound kAhead{250e3, 1e6, 0.5};
 
 inline bool overtakes(const Message& message) {
   return std::holds_alternative<HeartbeatMessage>(message.body) ||

@@ -12,7 +12,7 @@ namespace swarmpi {
 namespace {
 
 // So often the sender hears how far it has come that it need not stand still for that.
-constexpr std::size_t kAcknowledgedBytes = kMostBytesAhead / 8;
+constexpr auto kAcknowledgedBytes = static_cast<std::size_t>(kAhead.least_bytes) / 2;
 
 std::string malformed(int endpoint) {
   return "from endpoint " + std::to_string(endpoint) +

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "core/check.hpp"
-#include "protocol/messages/lanes.hpp"
 
 namespace swarmpi {
 
@@ -46,7 +45,6 @@ void Outgoing::overtake(int endpoint, Lane& lane, std::shared_ptr<OutboundMessag
   will_ring(endpoint, lane);
 }
 
-// A fragment that is larger than all that may be ahead goes alone.
 void Outgoing::post(int endpoint, Lane& lane) {
   while (!lane.queue.empty() && lane.in_flight < fragments_in_flight_) {
     const std::shared_ptr<OutboundMessage>& outbound = lane.queue.front();
@@ -57,9 +55,8 @@ void Outgoing::post(int endpoint, Lane& lane) {
     }
     if (outbound->head.empty()) outbound->head = outbound->frame.head(outbound->message);
     const Piece piece = outbound->frame.piece(outbound->posted_bytes);
-    const std::size_t ahead_bytes = lane.ahead_bytes + piece.size_bytes;
-    if (lane.ahead_bytes > 0 && ahead_bytes > kMostBytesAhead) return;
-    lane.ahead_bytes = ahead_bytes;
+    if (!lane.window.admits(piece.size_bytes)) return;
+    lane.window.sent(piece.size_bytes, clock_.now_s());
     const std::byte* from = piece.of_payload ? payload->data() : outbound->head.data();
     requests_.send(RequestKind::send, endpoint, kStreamTag, from + piece.offset, piece.size_bytes,
                    outbound);
@@ -90,7 +87,7 @@ void Outgoing::will_ring(int endpoint, Lane& lane) {
 void Outgoing::taken(int endpoint, std::size_t size_bytes) {
   Lane& lane = lanes_[static_cast<std::size_t>(endpoint)];
   if (lane.lost) return;
-  lane.ahead_bytes -= std::min(size_bytes, lane.ahead_bytes);
+  lane.window.taken(size_bytes, clock_.now_s());
   post(endpoint, lane);
 }
 
