@@ -582,21 +582,25 @@ void Peer::receive(const WorkProbed& probe) {
 }
 
 void Peer::tell_what_hangs() {
-  tell(Task::job, replica_host_.job(), replica_host_.job_late_s());
-  tell(Task::load, fmt::format("loading its stages ({})", stages_lane_.running()), load_hangs_s());
+  tell(Task::job, replica_host_.job_late_s(), [this] { return replica_host_.job(); });
+  tell(Task::load, load_hangs_s(),
+       [this] { return fmt::format("loading its stages ({})", stages_lane_.running()); });
   const CallWatch& lane =
       run_lane_.still_s(awake_.awake_s()) > stages_lane_.still_s(awake_.awake_s()) ? run_lane_
                                                                                    : stages_lane_;
   const double still_s = lane.still_s(awake_.awake_s());
   const bool hangs = still_s >= plan_.swarm.suspect_after_s;
-  tell(Task::storage, lane.running(), hangs ? std::optional(still_s) : std::nullopt);
+  tell(Task::storage, hangs ? std::optional(still_s) : std::nullopt,
+       [&lane] { return lane.running(); });
 }
 
-void Peer::tell(Task task, const std::string& what, std::optional<double> since_s) {
+template <class What>
+void Peer::tell(Task task, std::optional<double> since_s, What name) {
   const ViewRef& view = membership_.view();
-  if (!view) return;
+  if (!view || (!since_s && told_late_.empty())) return;
   const auto told = told_late_.find(task);
   const bool was_told = told != told_late_.end();
+  const std::string what = name();
   if (since_s ? was_told && told->second == what : !was_told) return;
   outbox_.send(view->leader(), LateMessage{task, since_s.has_value(), what, since_s.value_or(0)});
   if (since_s) {
@@ -781,7 +785,7 @@ void Peer::set_timer() {
   if (join_request_) no_later_than(join_request_->due_s());
   if (leader_) no_later_than(leader_->gives_up_s());
   const double soon_s = now_s_ + failure_detector_.period_s();
-  const bool watches = !replica_host_.job().empty() || run_lane_.busy() || stages_lane_.busy();
+  const bool watches = replica_host_.runs_a_job() || run_lane_.busy() || stages_lane_.busy();
   if (watches && (!due_s || *due_s > soon_s)) {
     if (timer_s_ && *timer_s_ > now_s_ && *timer_s_ <= soon_s) return;
     due_s = soon_s;

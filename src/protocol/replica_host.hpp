@@ -15,6 +15,7 @@
 #include "protocol/messages/outbox.hpp"
 #include "protocol/method/job_order.hpp"
 #include "protocol/replica/host_facts.hpp"
+#include "protocol/replica/job_name.hpp"
 #include "protocol/replica/job_watch.hpp"
 #include "protocol/replica/microbatch_table.hpp"
 #include "protocol/replica/piece_requests.hpp"
@@ -94,8 +95,9 @@ class ReplicaHost {
   void probed(double job_cpu_s) { job_watch_.probed(job_cpu_s, awake_s_); }
   /// How long the job that runs does so, if it is late.
   std::optional<double> job_late_s() const { return job_watch_.late_s(awake_s_); }
+  bool runs_a_job() const { return running_.has_value(); }
   /// What runs; "" where nothing does.
-  std::string job() const { return running_ ? running_->what : ""; }
+  std::string job() const { return running_ ? running_->name.text() : ""; }
   /// How long stages are being loaded, if any is: until all are, no job begins.
   std::optional<double> loading_s() const;
   /// The lane of stages hangs: parts of checkpoints are given up, and their stages go on. REQUIRES:
@@ -166,8 +168,7 @@ class ReplicaHost {
 
   /// The job that runs.
   struct Running {
-    std::string what;
-    StageId stage;
+    JobName name;
     double started_s = 0;
     bool result_is_void = false;  // all went back, or the stage was left, since it began
   };
@@ -280,6 +281,7 @@ class ReplicaHost {
   const RunPlan& plan_;
   Outbox& outbox_;
   ViewRef view_ = no_view();
+  bool in_view_ = false;  // whether this peer is in it
   const double& now_s_;
   const double& awake_s_;
   double run_time_ahead_s_;

@@ -82,10 +82,10 @@ std::optional<SealRefused> StageReplica::refusal(const SealMessage& message, con
   const Accumulator& own = accumulator(message.step);
   const Bitmap none(plan_.train_microbatches(message.step));
   const Bitmap& share = seal.microbatches.size() > 0 ? seal.microbatches : none;
+  if (learns || message.skipped || own.microbatches == share) return std::nullopt;
   // Where nothing is summed any more, it does not matter what is in the sums.
   const auto finished = static_cast<std::size_t>(seal.finished_chunks.count());
-  const bool summed = !learns && !message.skipped && finished < chunks_of(seal).chunks.size();
-  if (!summed || own.microbatches == share) return std::nullopt;
+  if (finished >= chunks_of(seal).chunks.size()) return std::nullopt;
   return SealRefused{seal.seal, message.step, stage_, own.microbatches};
 }
 

@@ -55,6 +55,10 @@ void InterleavedRoundRobin::all_idle() {
 }
 
 void InterleavedRoundRobin::set_peers(const std::vector<PeerId>& peers, std::size_t sender) {
+  const auto is_same = [](PeerId peer, const auto& candidate) { return peer == candidate.first; };
+  const bool same_peers =
+      std::equal(peers.begin(), peers.end(), candidates_.begin(), candidates_.end(), is_same);
+  if (same_peers && sender == sender_) return;
   last_estimate_ = initial_estimate();
   const double before = lowest_priority();
   const std::set<PeerId> wanted(peers.begin(), peers.end());

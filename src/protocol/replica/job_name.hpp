@@ -1,0 +1,29 @@
+#pragma once
+// Which job runs, for people. Its text is made when it is asked for: most jobs end unnoticed.
+
+#include <cstdint>
+#include <string>
+
+#include "protocol/messages/ports.hpp"
+
+namespace swarmpi {
+
+class JobName {
+ public:
+  explicit JobName(const Job& job);
+
+  StageId stage() const { return stage_; }
+  std::string text() const;
+
+ private:
+  enum class Of : std::uint8_t { microbatch, chunk, step, blocks, stage };
+
+  const char* what_ = "";
+  Of of_ = Of::stage;
+  StageId stage_;
+  Step step_;
+  std::int64_t first_ = 0;  // microbatch, chunk or block
+  std::int64_t last_ = 0;   // block
+};
+
+}  // namespace swarmpi
