@@ -9,6 +9,7 @@
 
 #include "core/overloaded.hpp"
 #include "protocol/ending_words.hpp"
+#include "protocol/messages/lanes.hpp"
 
 namespace swarmpi {
 
@@ -16,12 +17,6 @@ namespace {
 
 // Between two events of a peer that is awake and watches something pass so many heartbeats at most.
 constexpr double kLongestGapBeats = 2;
-
-bool is_sign_of_life(const Event& event) {
-  const auto* arrived = std::get_if<MessageArrived>(&event);
-  return arrived != nullptr &&
-         kMessageTable.of(arrived->message.body).message_class == MessageClass::heartbeat;
-}
 
 }  // namespace
 
@@ -51,8 +46,10 @@ Actions Peer::handle(const Event& event, double now_s) {
   if (!std::holds_alternative<TimerDue>(event)) ++handled_;
   failure_detector_.set_progress(handled_, oldest_waits_s_);
   suspend_if_stale();
-  // Half of all events in a large swarm. What follows from them the timer does.
-  if (is_sign_of_life(event) && !suspension_.active()) {
+  // Half of all events in a large swarm. What follows from their time the timer does, which a peer
+  // that watches others has set, and one that runs a job.
+  const auto* arrived = std::get_if<MessageArrived>(&event);
+  if (arrived != nullptr && is_sign_of_life(arrived->message) && !suspension_.active()) {
     dispatch(event);
     return outbox_.take();
   }
@@ -605,13 +602,13 @@ void Peer::tell_what_hangs() {
        [&lane] { return lane.running(); });
 }
 
-template <class What>
-void Peer::tell(Task task, std::optional<double> since_s, What name) {
+template <class Describe>
+void Peer::tell(Task task, std::optional<double> since_s, Describe describe) {
   const ViewRef& view = membership_.view();
   if (!view || (!since_s && told_late_.empty())) return;
   const auto told = told_late_.find(task);
   const bool was_told = told != told_late_.end();
-  const std::string what = name();
+  const std::string what = describe();
   if (since_s ? was_told && told->second == what : !was_told) return;
   outbox_.send(view->leader(), LateMessage{task, since_s.has_value(), what, since_s.value_or(0)});
   if (since_s) {

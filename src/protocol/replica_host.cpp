@@ -54,6 +54,7 @@ void ReplicaHost::adopt(ViewRef view) {
   if (!all_are_there || repair_ == Repair::awaits_view) repair_ = Repair::awaits_plan;
   view_ = std::move(view);
   in_view_ = view_->contains(self_);
+  reported_in_view_ = false;
   const auto stages_in = [&](const View::Roles& roles) {
     const auto mine = roles.find(self_);
     return mine == roles.end() ? std::set<StageId>() : mine->second;
@@ -398,8 +399,9 @@ void ReplicaHost::handle(const BackwardResult& result, double duration_s) {
     replica.use().useful_s += duration_s + forward_s;
     time_ledger_.open(id.microbatch.step, duration_s);
     time_ledger_.counts(id.microbatch.step, duration_s + forward_s);
-    replica.add(result);
-    history_.facts.add_contribution(id, result.contributions);
+    const bool is_news = replica.add(result);
+    history_.facts.add_contribution(
+        id, is_news ? result.contributions : std::vector<kernels::Contribution>());
   } else {
     time_ledger_.book(&GoodputRow::repeated_s, duration_s);
     ++replica.use().repeated;
@@ -836,8 +838,19 @@ void ReplicaHost::tell(const LoadRefusal& refusal) {
 
 // ---- What the leader and others are told
 
+// Not for longer than a heartbeat's time, and never over a change of views.
+bool ReplicaHost::report_can_wait() const {
+  const std::optional<Step> goes_on = running_ ? running_->name.step_of_pass() : std::nullopt;
+  return reported_in_view_ && goes_on && history_.facts.can_wait(*goes_on) &&
+         now_s_ - *report_waits_since_s_ < plan_.swarm.heartbeat_s;
+}
+
 void ReplicaHost::flush_report() {
   if (!history_.facts.has_report()) return;
+  if (!report_waits_since_s_) report_waits_since_s_ = now_s_;
+  if (report_can_wait()) return;
+  report_waits_since_s_.reset();
+  reported_in_view_ = true;
   if (plan_.swarm.needs_loads()) {
     for (const auto& [stage, replica] : history_.replicas) {
       if (replica.learning() != nullptr) continue;

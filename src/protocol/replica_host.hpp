@@ -109,7 +109,7 @@ class ReplicaHost {
   /// Starts the next job if none runs: what completes a step first, then backward, then forward;
   /// older steps first.
   void start_job();
-  /// Sends the leader what was noted since the last report, if anything was.
+  /// Sends the leader what was noted since the last report, if anything was that cannot wait.
   void flush_report();
 
   /// All that a repair, or a new leader, has to know of this peer.
@@ -163,6 +163,8 @@ class ReplicaHost {
   bool undeliverable(const WorkId& id, const Work& work) const;
   bool in_last_stage(const WorkId& work) const { return work.stage.value + 1 == plan_.stages(); }
   bool alive(PeerId peer) const { return view_->contains(peer); }
+
+  bool report_can_wait() const;
 
   // ---- The queue of jobs
 
@@ -281,7 +283,8 @@ class ReplicaHost {
   const RunPlan& plan_;
   Outbox& outbox_;
   ViewRef view_ = no_view();
-  bool in_view_ = false;  // whether this peer is in it
+  bool in_view_ = false;           // whether this peer is in it
+  bool reported_in_view_ = false;  // and has reported something in it
   const double& now_s_;
   const double& awake_s_;
   double run_time_ahead_s_;
@@ -311,7 +314,8 @@ class ReplicaHost {
   Term run_;
   bool joins_ = false;   // a run that has begun without this peer
   bool served_ = false;  // a stage, at any time
-  Step told_;            // of the last row
+  std::optional<double> report_waits_since_s_;
+  Step told_;  // of the last row
   enum class Repair : std::uint8_t { none, awaits_view, awaits_plan };
   Repair repair_ = Repair::none;
 };

@@ -120,7 +120,6 @@ bool VirtualWorld::step() {
       continue;
     }
     const auto slot = queue_.take();
-    if (!queue_.empty()) __builtin_prefetch(find(queue_.next_peer()));
     const bool delivered = happen(member, queue_.item(slot));
     queue_.item(slot).emplace<TimerEnd>();
     queue_.release(slot);

@@ -4,6 +4,7 @@
 // else keeps its order, pongs too: that a pong has come proves that all that its sender had sent
 // before has.
 
+#include <cstddef>
 #include <variant>
 
 #include "hardware/shared_line.hpp"
@@ -16,6 +17,15 @@ namespace swarmpi {
 /// that some has come, and no link may hold more than it takes to keep one of some milliseconds
 /// busy.
 inline constexpr AheadBound kAhead{250e3, 1e6, 0.5};
+/// A receiver acknowledges as soon as it has taken so many bytes since the last time.
+inline constexpr std::size_t kAcknowledgedBytes = 125'000;
+
+/// These say that their sender lives, and change nothing of what is to be done.
+inline bool is_sign_of_life(const Message& message) {
+  return std::holds_alternative<HeartbeatMessage>(message.body) ||
+         std::holds_alternative<PingMessage>(message.body) ||
+         std::holds_alternative<PongMessage>(message.body);
+}
 
 inline bool overtakes(const Message& message) {
   return std::holds_alternative<HeartbeatMessage>(message.body) ||

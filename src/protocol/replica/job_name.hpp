@@ -2,6 +2,7 @@
 // Which job runs, for people. Its text is made when it is asked for: most jobs end unnoticed.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "protocol/messages/ports.hpp"
@@ -13,6 +14,10 @@ class JobName {
   explicit JobName(const Job& job);
 
   StageId stage() const { return stage_; }
+  /// Of a forward or backward pass.
+  std::optional<Step> step_of_pass() const {
+    return of_ == Of::microbatch ? std::optional(step_) : std::nullopt;
+  }
   std::string text() const;
 
  private:

@@ -58,14 +58,18 @@ bool StageReplica::adds(const MicrobatchId& id) {
   return !own.settled && !own.microbatches.contains(id.index);
 }
 
-void StageReplica::add(const BackwardResult& result) {
+bool StageReplica::add(const BackwardResult& result) {
   const MicrobatchId& id = result.work.microbatch;
   Accumulator& own = accumulator(id.step);
   SWARMPI_CHECK(!own.frozen || own.settled, "a frozen accumulator takes nothing more");
   own.microbatches.insert(id.index);
+  bool is_news = false;
   for (std::size_t i = 0; i < own.tensors.size(); ++i) {
+    const kernels::Contribution before = own.tensors[i];
     own.tensors[i].merge(result.contributions[i]);
+    is_news = is_news || own.tensors[i] != before;
   }
+  return is_news;
 }
 
 bool StageReplica::lacks(const MicrobatchId& id) {

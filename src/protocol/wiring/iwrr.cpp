@@ -55,10 +55,9 @@ void InterleavedRoundRobin::all_idle() {
 }
 
 void InterleavedRoundRobin::set_peers(const std::vector<PeerId>& peers, std::size_t sender) {
-  const auto is_same = [](PeerId peer, const auto& candidate) { return peer == candidate.first; };
-  const bool same_peers =
-      std::equal(peers.begin(), peers.end(), candidates_.begin(), candidates_.end(), is_same);
-  if (same_peers && sender == sender_) return;
+  // Most views change other stages.
+  if (peers == peers_ && sender == sender_) return;
+  peers_ = peers;
   last_estimate_ = initial_estimate();
   const double before = lowest_priority();
   const std::set<PeerId> wanted(peers.begin(), peers.end());

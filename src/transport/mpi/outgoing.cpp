@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/check.hpp"
+#include "protocol/messages/lanes.hpp"
 
 namespace swarmpi {
 
@@ -13,7 +14,10 @@ Outgoing::Outgoing(Requests& requests, Doorbell& doorbell, std::size_t fragment_
       doorbell_(doorbell),
       fragment_bytes_(fragment_bytes),
       fragments_in_flight_(fragments_in_flight),
-      counters_(counters) {}
+      counters_(counters) {
+  SWARMPI_CHECK(static_cast<double>(fragment_bytes + kAcknowledgedBytes) <= kAhead.least_bytes,
+                "a fragment fits beside what is taken and not acknowledged yet");
+}
 
 void Outgoing::open(int endpoint) {
   const auto index = static_cast<std::size_t>(endpoint);

@@ -10,11 +10,9 @@ namespace swarmpi {
 
 class SendWindow {
  public:
-  /// Whether so many more bytes may leave. A fragment that is larger than all that may be on its
-  /// way goes alone.
-  bool admits(std::size_t size_bytes) const {
-    return ahead_bytes_ == 0 || ahead_bytes_ + size_bytes <= most_bytes_;
-  }
+  /// Whether so many more bytes may leave. REQUIRES: they fit beside what the receiver may have
+  /// taken and not acknowledged yet, or they would wait for ever.
+  bool admits(std::size_t size_bytes) const { return ahead_bytes_ + size_bytes <= most_bytes_; }
   /// They leave now. REQUIRES: they are admitted.
   void sent(std::size_t size_bytes, double now_s);
   /// The receiver says now that it has taken so many more bytes. How long the last of them were on

@@ -61,14 +61,5 @@ TEST(SendWindow, APauseSaysNothingOfTheLine) {
   EXPECT_EQ(window.most_bytes(), 1'000'000);
 }
 
-TEST(SendWindow, AFragmentThatIsLargerThanAllGoesAlone) {
-  SendWindow window;
-  ASSERT_TRUE(window.admits(4'000'000));
-  window.sent(4'000'000, 0);
-  EXPECT_FALSE(window.admits(1));
-  window.taken(4'000'000, 1);
-  EXPECT_TRUE(window.admits(1));
-}
-
 }  // namespace
 }  // namespace swarmpi
