@@ -148,7 +148,8 @@ def experiment(study, report):
         runs = [overlapped(study, name, 8, codec=codec) for codec in CODECS]
         rows.append([name, *(f"{both(run)}, at most {percent(bound(run))}" for run in runs)])
     header = ["model", *CODECS.values()]
-    report.table("codecs", "At 200 ms, a window of 8 a pipeline, by what boundaries are in", header, rows)
+    title = "At 200 ms, a window of 8 a pipeline, by what boundaries are in"
+    report.table("codecs", title, header, rows)
     rows = [
         [stages, 2 * stages, both(overlapped(study, "ours", 2 * stages, stages=stages))]
         for stages in STAGES

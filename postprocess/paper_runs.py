@@ -79,6 +79,7 @@ class Simulated:
         self.deck = tomllib.loads(run.deck)
         self.table = run.peers.table
         self.goodput = run.goodput
+        self.step_0_s = run.start_s
         self.step_s = np.diff(np.concatenate([[run.start_s], run.rows["time_s"]]))
         with h5py.File(path) as file:
             self.table["step"] = file["peers/step"][:]

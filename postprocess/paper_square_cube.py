@@ -38,13 +38,14 @@ def flops(run):
 
 
 def crossing(widths, compute_s, line_s):
-    """The width at which computing takes as long as the line, as text."""
-    ratio = np.log(np.divide(compute_s, line_s))
-    if ratio[0] > 0:
-        return f"below {widths[0]}"
-    if ratio[-1] < 0:
-        return f"above {widths[-1]}"
-    return f"{np.exp(np.interp(0, ratio, np.log(widths))):,.0f}"
+    """The width at which computing takes as long as the line, as text: from a straight line through
+    the two nearest widths; marked where it is beyond all."""
+    logs, ratio = np.log(widths), np.log(np.divide(compute_s, line_s))
+    last = int(np.clip(np.searchsorted(ratio, 0), 1, len(widths) - 1))
+    steepness = (ratio[last] - ratio[last - 1]) / (logs[last] - logs[last - 1])
+    width = np.exp(logs[last] - ratio[last] / steepness)
+    beyond = not widths[0] <= width <= widths[-1]
+    return f"{width:,.0f}{' (extrapolated)' if beyond else ''}"
 
 
 def add_slopes(study, report, runs):
@@ -59,7 +60,8 @@ def add_slopes(study, report, runs):
         slopes = slope(widths, [flops(run) for run in found]), slope(widths, sent)
         rows.append([name, *(f"{value:.2f}" for value in slopes)])
     header = ["d from 768 to 12,288", "compute (FLOPs)", "communication (bytes)"]
-    report.table("slopes", "Slopes of both logarithms (expected: 1.9 to 2.0 and 1.00; 2.96 and 2.00)", header, rows)
+    title = "Slopes of logarithms (by a simple model 1.9 to 2.0 and 1.00; 2.96 and 2.00)"
+    report.table("slopes", title, header, rows)
     rows = []
     for device in DEVICES:
         times = [run.microbatch_s(device, MIDDLE) for run in runs]
