@@ -115,7 +115,7 @@ def add_fit(report, cells):
         ],
     )
     within = sum(error <= 10 for error in errors)
-    report.text(f"{within} of 20 cells are within 10 %; the farthest is off by {max(errors):.1f} %.")
+    report.text(f"{within} of 20 cells are within 10 %; the farthest is {max(errors):.1f} % off.")
 
 
 def add_windows(report, windows, others):
