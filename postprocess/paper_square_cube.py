@@ -85,7 +85,7 @@ def add_crossings(report, runs):
 
 
 def draw(runs):
-    figure, (work, time) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
+    figure, (work, time) = plt.subplots(1, 2, figsize=(12.5, 4.6), layout="constrained")
     sent = [run.boundary_bytes(MIDDLE) for run in runs["fp16"]]
     work.plot(WIDTHS, [flops(run) / 1e9 for run in runs["fp16"]], "k.-", label="compute (GFLOP)")
     work.plot(WIDTHS, np.divide(sent, 1e6), "k.--", label="communication, fp16 (MB)")
@@ -102,7 +102,8 @@ def draw(runs):
         axes.set_xticks(WIDTHS[::2], [f"{width}" for width in WIDTHS[::2]], minor=False)
         axes.set_xticks([], minor=True)
         axes.grid(alpha=0.3)
-        axes.legend(frameon=False, fontsize=8)
+    work.legend(frameon=False)
+    time.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
     return figure
 
 
