@@ -23,6 +23,7 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -37,9 +38,9 @@ namespace {
 
 constexpr int kBadArguments = 2;
 // The kernel leaves bursts in one piece of at most 64 KiB, a header of its own before it. Such a
-// piece is one packet here, and keeps the line busy as long as all of it takes.
+// piece is one packet here, and keeps the line busy as long as all of it takes: with the headers of
+// each packet that it would be cut into.
 constexpr std::size_t kLargestPacketBytes = 65536 + 256;
-constexpr std::size_t kKernelHeaderBytes = 10;
 // Read in one go, so that a flood in one direction does not hold up the other.
 constexpr int kPacketsAtOnce = 64;
 
@@ -101,6 +102,29 @@ int open_tap(const std::string& space, const std::string& device) {
   return tap;
 }
 
+// virtio_net_hdr, whose own declaration is none in C++: what the kernel says of a piece.
+struct PieceHeader {
+  std::uint8_t flags = 0;
+  std::uint8_t kind = 0;  // 0: a packet
+  std::uint16_t header_bytes = 0;
+  std::uint16_t content_bytes = 0;  // of each packet that it is to be cut into
+  std::uint16_t checksum_start = 0;
+  std::uint16_t checksum_offset = 0;
+};
+
+double carried_bytes(const char* piece, std::size_t size_bytes) {
+  PieceHeader header;
+  if (size_bytes < sizeof header) return 0;
+  std::memcpy(&header, piece, sizeof header);
+  const std::size_t bytes = size_bytes - sizeof header;
+  if (header.kind == 0 || header.content_bytes == 0 || header.header_bytes >= bytes) {
+    return static_cast<double>(bytes);
+  }
+  const std::size_t content = bytes - header.header_bytes;
+  const std::size_t packets = (content + header.content_bytes - 1) / header.content_bytes;
+  return static_cast<double>(content + packets * header.header_bytes);
+}
+
 // One direction: first come, first served.
 class Line {
  public:
@@ -116,8 +140,7 @@ class Line {
       const double now = now_s();
       const double begin = std::max(now, free_at_s_);
       if ((begin - now) * quality_.rate_bytes_per_s > quality_.queue_bytes) continue;
-      const auto carried_bytes = static_cast<double>(bytes - std::min(bytes, kKernelHeaderBytes));
-      free_at_s_ = begin + carried_bytes / quality_.rate_bytes_per_s;
+      free_at_s_ = begin + carried_bytes(buffer.data(), bytes) / quality_.rate_bytes_per_s;
       packets_.push_back({free_at_s_ + quality_.delay_s, {buffer.data(), buffer.data() + bytes}});
     }
     return true;
