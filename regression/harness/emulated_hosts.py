@@ -20,8 +20,8 @@ DEADLINE_S = 20
 NETWORK = "10.78.0"
 SLOW_LINK = built("slow_link", "SLOW_LINK")
 
-# Of each direction; the round trip is twice the delay.
-Link = collections.namedtuple("Link", "delay_ms rate_mbit")
+# Of each direction; the round trip is twice the delay. A queue of None KB: see make_slow_link().
+Link = collections.namedtuple("Link", "delay_ms rate_mbit queue_kb", defaults=(None,))
 
 
 @functools.cache
@@ -124,10 +124,12 @@ class EmulatedHosts:
     def make_slow_link(self, link, name, up, down):
         """A program carries its packets, and its devices are there as long as that lives.
 
-        Its queue holds what the line carries in a round trip, so that one connection can fill it.
+        Its queue holds what the line carries in a round trip, so that one connection can fill it,
+        where the link has no other size.
         """
-        queue_kb = max(1, link.rate_mbit * 2 * link.delay_ms / 8)
-        numbers = [str(number) for number in (*link, queue_kb)]
+        round_trip_kb = max(1, link.rate_mbit * 2 * link.delay_ms / 8)
+        queue_kb = round_trip_kb if link.queue_kb is None else link.queue_kb
+        numbers = [str(number) for number in (link.delay_ms, link.rate_mbit, queue_kb)]
         process = subprocess.Popen(
             [SLOW_LINK, name, up, self.switch, down, *numbers], stdout=subprocess.PIPE, text=True
         )

@@ -23,23 +23,26 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace {
 
 constexpr int kBadArguments = 2;
 // The kernel leaves bursts in one piece of at most 64 KiB, a header of its own before it. Such a
-// piece is one packet here, and keeps the line busy as long as all of it takes.
+// piece is one packet here, and keeps the line busy as long as all of it takes: with the headers of
+// each packet that it would be cut into.
 constexpr std::size_t kLargestPacketBytes = 65536 + 256;
-constexpr std::size_t kKernelHeaderBytes = 10;
 // Read in one go, so that a flood in one direction does not hold up the other.
 constexpr int kPacketsAtOnce = 64;
 
@@ -101,24 +104,60 @@ int open_tap(const std::string& space, const std::string& device) {
   return tap;
 }
 
-// One direction: first come, first served.
+// virtio_net_hdr, whose own declaration is none in C++: what the kernel says of a piece.
+struct PieceHeader {
+  std::uint8_t flags = 0;
+  std::uint8_t kind = 0;  // 0: a packet
+  std::uint16_t header_bytes = 0;
+  std::uint16_t content_bytes = 0;  // of each packet that it is to be cut into
+  std::uint16_t checksum_start = 0;
+  std::uint16_t checksum_offset = 0;
+};
+
+double carried_bytes(const char* piece, std::size_t size_bytes) {
+  PieceHeader header;
+  if (size_bytes < sizeof header) return 0;
+  std::memcpy(&header, piece, sizeof header);
+  const std::size_t bytes = size_bytes - sizeof header;
+  if (header.kind == 0 || header.content_bytes == 0 || header.header_bytes >= bytes) {
+    return static_cast<double>(bytes);
+  }
+  const std::size_t content = bytes - header.header_bytes;
+  const std::size_t packets = (content + header.content_bytes - 1) / header.content_bytes;
+  return static_cast<double>(content + packets * header.header_bytes);
+}
+
+// Packets of one connection in one direction have the same; so have all that are not TCP over IPv4.
+std::uint64_t flow_of(const char* piece, std::size_t size_bytes) {
+  constexpr std::size_t kAddresses = sizeof(PieceHeader) + 14 + 12, kPorts = kAddresses + 8;
+  if (size_bytes < kPorts + 4) return 0;
+  std::uint64_t addresses = 0;
+  std::uint32_t ports = 0;
+  std::memcpy(&addresses, piece + kAddresses, sizeof addresses);
+  std::memcpy(&ports, piece + kPorts, sizeof ports);
+  return addresses * 0x9e3779b97f4a7c15 ^ ports;
+}
+
+// One direction: connections take turns, as with the queues that Linux has by default (fq_codel),
+// so that small messages do not wait for large ones to others.
 class Line {
  public:
   Line(int from, int to, const Quality& quality) : from_(from), to_(to), quality_(quality) {}
 
-  // What has been sent gets its place on the line. False once the device is gone.
+  // What has been sent waits for the line. False once the device is gone.
   bool take() {
     std::array<char, kLargestPacketBytes> buffer;
     for (int i = 0; i < kPacketsAtOnce; ++i) {
       const ssize_t size = read(from_, buffer.data(), buffer.size());
       if (size < 0) return errno == EAGAIN || errno == EINTR;
       const auto bytes = static_cast<std::size_t>(size);
-      const double now = now_s();
-      const double begin = std::max(now, free_at_s_);
-      if ((begin - now) * quality_.rate_bytes_per_s > quality_.queue_bytes) continue;
-      const auto carried_bytes = static_cast<double>(bytes - std::min(bytes, kKernelHeaderBytes));
-      free_at_s_ = begin + carried_bytes / quality_.rate_bytes_per_s;
-      packets_.push_back({free_at_s_ + quality_.delay_s, {buffer.data(), buffer.data() + bytes}});
+      const double carried = carried_bytes(buffer.data(), bytes);
+      if (waiting_bytes_ > quality_.queue_bytes) continue;
+      waiting_bytes_ += carried;
+      const std::uint64_t flow = flow_of(buffer.data(), bytes);
+      std::deque<Packet>& queue = flows_[flow];
+      if (queue.empty()) turns_.push_back(flow);
+      queue.push_back({now_s(), carried, {buffer.data(), buffer.data() + bytes}});
     }
     return true;
   }
@@ -126,29 +165,54 @@ class Line {
   // What the other end does not take is lost, as on any network: it may be switched off.
   void deliver() {
     const double now = now_s();
-    while (!packets_.empty() && packets_.front().due_s <= now) {
-      const std::vector<char>& bytes = packets_.front().bytes;
+    while (!turns_.empty() && free_at_s_ <= now) carry_next();
+    while (!under_way_.empty() && under_way_.front().time_s <= now) {
+      const std::vector<char>& bytes = under_way_.front().bytes;
       [[maybe_unused]] const ssize_t written = write(to_, bytes.data(), bytes.size());
-      packets_.pop_front();
+      under_way_.pop_front();
     }
   }
 
   std::optional<double> due_s() const {
-    if (packets_.empty()) return std::nullopt;
-    return packets_.front().due_s;
+    std::optional<double> due_s;
+    if (!under_way_.empty()) due_s = under_way_.front().time_s;
+    if (!turns_.empty()) due_s = std::min(free_at_s_, due_s.value_or(free_at_s_));
+    return due_s;
   }
 
  private:
   struct Packet {
-    double due_s = 0;
+    double time_s = 0;  // when it came; of one that is under way: when it arrives
+    double carried_bytes = 0;
     std::vector<char> bytes;
   };
+
+  void carry_next() {
+    const auto flow = flows_.find(turns_.front());
+    turns_.pop_front();
+    std::deque<Packet>& queue = flow->second;
+    Packet packet = std::move(queue.front());
+    queue.pop_front();
+    waiting_bytes_ -= packet.carried_bytes;
+    free_at_s_ =
+        std::max(free_at_s_, packet.time_s) + packet.carried_bytes / quality_.rate_bytes_per_s;
+    packet.time_s = free_at_s_ + quality_.delay_s;
+    under_way_.push_back(std::move(packet));
+    if (queue.empty()) {
+      flows_.erase(flow);
+    } else {
+      turns_.push_back(flow->first);
+    }
+  }
 
   int from_;
   int to_;
   Quality quality_;
-  double free_at_s_ = 0;  // when the line has carried all that it has taken
-  std::deque<Packet> packets_;
+  double free_at_s_ = 0;  // when the line has carried all that it has begun
+  double waiting_bytes_ = 0;
+  std::map<std::uint64_t, std::deque<Packet>> flows_;
+  std::deque<std::uint64_t> turns_;  // flows that have something waiting, the next one first
+  std::deque<Packet> under_way_;
 };
 
 // Until there is something to read, or what is due first.

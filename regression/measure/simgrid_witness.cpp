@@ -1,7 +1,7 @@
 // A witness for simulated runs: the same pipeline with churn, written anew for SimGrid, whose
 // models of hosts and links are none of ours. It knows nothing of the protocol: microbatches are
-// dealt in turn, a death is known at once, and what the dead had in hand is done again from its
-// beginning.
+// dealt in turn, a death is known at once, and microbatches that were on their way through the dead
+// peer are done again from their beginning.
 //
 // usage: simgrid_witness FILE
 //   FILE has a line `KEY VALUE` for each field of Scene, and lines `death TIME PEER` and
@@ -65,11 +65,15 @@ struct Peer {
   int id = 0;
   int stage = 0;
   bool serves = true;
+  int life = 0;
   sg::Host* host = nullptr;
   std::deque<Message> jobs = {};
   sg::MutexPtr mutex = {};
   sg::ConditionVariablePtr changed = {};
-  int shares_awaited = 0, chunks_awaited = 0;  // of the step that is reduced
+  // Of the step that is reduced.
+  enum class Phase : std::uint8_t { waits, adds, gathers, is_done };
+  Phase phase = Phase::waits;
+  int shares_awaited = 0, chunks_awaited = 0;
 };
 
 class Pipeline {
@@ -91,8 +95,11 @@ class Pipeline {
 
  private:
   static constexpr int kLeader = -1;
-  static std::string mailbox_of(int peer) {
-    return peer == kLeader ? "leader" : "peer-" + std::to_string(peer);
+  // Each life has a mailbox of its own: what was on its way as a host failed ends who takes it out.
+  std::string mailbox_of(int peer) const {
+    if (peer == kLeader) return "leader";
+    const int life = peers_[static_cast<std::size_t>(peer)]->life;
+    return "peer-" + std::to_string(peer) + "-" + std::to_string(life);
   }
   int stages() const { return static_cast<int>(scene_.stages); }
 
@@ -140,11 +147,21 @@ class Pipeline {
         ->detach([](void* dropped) { delete static_cast<Message*>(dropped); });
   }
 
+  // None where its sender has died meanwhile.
+  static std::unique_ptr<Message> next_message(sg::Mailbox& mailbox) {
+    try {
+      return mailbox.get_unique<Message>();
+    } catch (const simgrid::NetworkFailureException&) {
+      return nullptr;
+    }
+  }
+
   void receive(Peer& peer) {
     sg::Mailbox* const mailbox = sg::Mailbox::by_name(mailbox_of(peer.id));
     mailbox->set_receiver(sg::Actor::self());
     while (true) {
-      const auto message = mailbox->get_unique<Message>();
+      const auto message = next_message(*mailbox);
+      if (message == nullptr) continue;
       const std::unique_lock<sg::Mutex> lock(*peer.mutex);
       peer.jobs.push_back(*message);
       peer.changed->notify_all();
@@ -190,7 +207,9 @@ class Pipeline {
     sg::this_actor::sleep_for(scene_.forward_s);
     job.bytes = scene_.boundary_bytes;
     const int to = take_in_turn(peer.stage + 1, peer.id);
-    if (to >= 0) send(to, std::move(job));
+    if (to < 0) return;
+    path_of_[job.microbatch].insert(to);
+    send(to, std::move(job));
   }
   void do_backward(Peer& peer, Message job, double before_s = 0) {
     if (!is_of_now(job)) return;
@@ -207,49 +226,54 @@ class Pipeline {
   }
 
   // Each replica adds up one part of the stage's gradient, of which it gets all others' shares, and
-  // hands the result to them.
+  // hands the result to them. Shares may come before the seal; what belongs to a reduction that was
+  // begun anew counts nothing.
   void reduce(Peer& peer, const Message& job) {
     using Kind = Message::Kind;
+    if (job.kind == Kind::commit) return sg::this_actor::sleep_for(scene_.update_s);
+    if (job.attempt != reduction_) return;
     const std::vector<int> others = others_of(peer);
     const double part = scene_.reduction_bytes / static_cast<double>(others.size() + 1);
     const auto to_all = [&](Kind kind) {
-      for (const int to : others) send(to, {kind, job.step, 0, 0, {}, part});
+      for (const int to : others) send(to, {kind, job.step, 0, reduction_, {}, part});
     };
     if (job.kind == Kind::seal) {
+      peer.phase = Peer::Phase::adds;
       peer.shares_awaited += static_cast<int>(others.size());
       peer.chunks_awaited += static_cast<int>(others.size());
       to_all(Kind::share);
-      if (others.empty()) send(kLeader, {Kind::reduced, job.step});
-    } else if (job.kind == Kind::share && --peer.shares_awaited == 0) {
-      to_all(Kind::chunk);
-    } else if (job.kind == Kind::chunk) {
-      --peer.chunks_awaited;
-    } else if (job.kind == Kind::commit) {
-      return sg::this_actor::sleep_for(scene_.update_s);
+    } else {
+      --(job.kind == Kind::share ? peer.shares_awaited : peer.chunks_awaited);
     }
-    const bool over = peer.shares_awaited == 0 && peer.chunks_awaited == 0;
-    if (over && !others.empty() && job.kind != Kind::seal) {
-      send(kLeader, {Kind::reduced, job.step});
+    if (peer.phase == Peer::Phase::adds && peer.shares_awaited == 0) {
+      peer.phase = Peer::Phase::gathers;
+      to_all(Kind::chunk);
+    }
+    if (peer.phase == Peer::Phase::gathers && peer.chunks_awaited == 0) {
+      peer.phase = Peer::Phase::is_done;
+      send(kLeader, {Kind::reduced, job.step, 0, reduction_});
     }
   }
 
   std::vector<int> others_of(const Peer& peer) const {
     std::vector<int> others;
     for (const auto& other : peers_) {
-      if (other->stage == peer.stage && other->serves && other->id != peer.id) {
+      const bool reduces = reducers_.count(other->id) > 0;
+      if (other->stage == peer.stage && reduces && other->id != peer.id) {
         others.push_back(other->id);
       }
     }
     return others;
   }
-  // The next replica of the stage, from where this sender last was.
+  // The next replica of the stage, from where this sender last was. Senders of a stage begin at
+  // different ones.
   int take_in_turn(int stage, int sender) {
     std::vector<int> replicas;
     for (const auto& peer : peers_) {
       if (peer->stage == stage && peer->serves) replicas.push_back(peer->id);
     }
     if (replicas.empty()) return -1;
-    auto& turn = turns_.try_emplace({sender, stage}, sender).first->second;
+    auto& turn = turns_.try_emplace({sender, stage}, sender / stages()).first->second;
     return replicas[static_cast<std::size_t>(turn++) % replicas.size()];
   }
 
@@ -260,6 +284,7 @@ class Pipeline {
     message.step = step_;
     message.microbatch = microbatch;
     message.attempt = attempts_[static_cast<std::size_t>(microbatch)];
+    path_of_[microbatch] = {to};
     send(to, std::move(message));
   }
 
@@ -286,8 +311,9 @@ class Pipeline {
         open_.insert(next);
         issue(next++);
       }
-      const auto message = mailbox.get_unique<Message>();
-      if (message->kind != Message::Kind::done || !is_of_now(*message)) continue;
+      const auto message = next_message(mailbox);
+      if (message == nullptr || message->kind != Message::Kind::done || !is_of_now(*message))
+        continue;
       if (open_.erase(message->microbatch) > 0) ++done;
     }
   }
@@ -297,22 +323,32 @@ class Pipeline {
     reducing_ = true;
     do {
       reduce_again_ = false;
-      int awaited = 0;
-      for (auto& peer : peers_) {
-        if (!peer->serves) continue;
-        peer->shares_awaited = peer->chunks_awaited = 0;
-        send(peer->id, {Message::Kind::seal, step_});
-        ++awaited;
-      }
+      std::size_t awaited = begin_reduction();
       while (awaited > 0 && !reduce_again_) {
-        const auto message = mailbox.get_unique<Message>();
-        if (message->kind == Message::Kind::reduced && message->step == step_) --awaited;
+        const auto message = next_message(mailbox);
+        if (message != nullptr && message->kind == Message::Kind::reduced &&
+            message->attempt == reduction_) {
+          --awaited;
+        }
       }
     } while (reduce_again_);
     reducing_ = false;
     for (auto& peer : peers_) {
       if (peer->serves) send(peer->id, {Message::Kind::commit, step_});
     }
+  }
+
+  // With those who serve now: how many they are. Who joins meanwhile waits for the next one.
+  std::size_t begin_reduction() {
+    ++reduction_;
+    reducers_.clear();
+    for (const auto& peer : peers_) {
+      peer->shares_awaited = peer->chunks_awaited = 0;
+      peer->phase = Peer::Phase::waits;
+      if (peer->serves) reducers_.insert(peer->id);
+    }
+    for (const int id : reducers_) send(id, {Message::Kind::seal, step_, 0, reduction_});
+    return reducers_.size();
   }
 
   void make_churn() {
@@ -332,6 +368,7 @@ class Pipeline {
       return send(kLeader, {});
     }
     for (const int microbatch : open_) {
+      if (path_of_[microbatch].count(peer.id) == 0) continue;
       ++attempts_[static_cast<std::size_t>(microbatch)];
       issue(microbatch);
     }
@@ -340,6 +377,7 @@ class Pipeline {
     sg::this_actor::sleep_for(scene_.join_s);
     if (peer.serves) return;
     peer.host->turn_on();
+    ++peer.life;
     peer.serves = true;
     start(peer);
   }
@@ -353,6 +391,9 @@ class Pipeline {
   int step_ = 0;
   std::vector<int> attempts_;
   std::set<int> open_;
+  std::map<int, std::set<int>> path_of_;  // peers that had a microbatch, or will
+  int reduction_ = 0;                     // its number
+  std::set<int> reducers_;                // who takes part in it
   bool reducing_ = false, reduce_again_ = false;
   double makespan_s_ = 0;
   std::int64_t events_ = 0;
@@ -403,9 +444,10 @@ bool read_scene(const char* path, Scene& scene, std::vector<ChurnEvent>& churn) 
 int main(int argc, char** argv) {
   sg::Engine engine(&argc, argv);
   // Links as they are said: no factors that were fitted to some clusters, no limit by a window of
-  // TCP. Contexts are small, so that many actors fit.
+  // TCP, nothing for acknowledgements. Contexts are small, so that many actors fit.
   sg::Engine::set_config("network/model:CM02");
   sg::Engine::set_config("network/TCP-gamma:0");
+  sg::Engine::set_config("network/crosstraffic:0");
   sg::Engine::set_config("contexts/stack-size:64");
   Scene scene;
   std::vector<ChurnEvent> churn;

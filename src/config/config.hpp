@@ -177,6 +177,7 @@ struct LinkConfig {
   double jitter_s = 0;   ///< the most by which the latency is longer, at random
   double up_mbps = 0;    ///< 0: no bound
   double down_mbps = 0;  ///< 0: no bound
+  bool slow_start = false;  ///< connections begin slowly after a pause, as TCP's do
 };
 
 /// A place whose peers share what leads out of it.

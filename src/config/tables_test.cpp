@@ -217,6 +217,7 @@ const std::string kNetwork = R"([links.home]
 latency_s = 0.015
 up_mbps = 50
 down_mbps = 200
+slow_start = true
 [sites.campus]
 up_mbps = 1000
 [sites.cloud]
@@ -240,6 +241,7 @@ TEST(Tables, ANetworkIsLinksSitesAndRoutes) {
   ASSERT_EQ(config.links.size(), 1u);
   EXPECT_EQ(config.links[0].latency_s, 0.015);
   EXPECT_EQ(config.links[0].up_mbps, 50);
+  EXPECT_TRUE(config.links[0].slow_start);
   ASSERT_EQ(config.sites.size(), 2u);
   EXPECT_EQ(config.sites[0].up_mbps, 1000);
   EXPECT_EQ(config.sites[1].name, "cloud");

@@ -46,10 +46,11 @@ void EmulatedLinks::send(PeerId to, Message message) {
   const Passage passage = network_.leave(sent, now);
   const Nanoseconds delay = passage.first - now;
   busy_until_ = std::max(busy_until_, passage.last - delay);
-  if (passage.last <= now && departures_.is_free(to, sent.overtakes, now)) {
+  const Nanoseconds leaves = passage.last - network_.spread(sent);
+  if (leaves <= now && departures_.is_free(to, sent.overtakes, now)) {
     return below_.send(to, std::move(message));
   }
-  departures_.hold(to, sent.overtakes, passage.last, {to, std::move(message)});
+  departures_.hold(to, sent.overtakes, leaves, {to, std::move(message)});
 }
 
 std::optional<Event> EmulatedLinks::receive() {
@@ -81,7 +82,7 @@ std::optional<Event> EmulatedLinks::pass(Event event, Nanoseconds now) {
   if (arrived == nullptr || arrived->from == self_) return event;
   const PeerId from = arrived->from;
   const Shipment received = shipment(from, self_, arrived->message);
-  const Nanoseconds due = network_.arrive(received, {now - network_.spread(received), now});
+  const Nanoseconds due = network_.arrive(received, {now, now + network_.spread(received)});
   busy_until_ = std::max(busy_until_, due);
   if (due <= now && arrivals_.is_free(from, received.overtakes, now)) return event;
   arrivals_.hold(from, received.overtakes, due, std::move(event));

@@ -1,9 +1,10 @@
 #pragma once
 // `compute.fidelity = "emulated"`: messages between peers take what they would take over the links
-// that the deck gives them. A decorator of any transport: the sender holds a message until it would
-// have come to the receiver's link, for it alone knows all that leaves it; the receiver holds it
-// until it would have passed that link, for it alone knows all that comes to it. All on the
-// protocol thread, which never waits here.
+// that the deck gives them. A decorator of any transport: the sender holds a message until its
+// first byte would come to the receiver's link, were the last to follow as fast as the sender's
+// lines can, for it alone knows all that leaves it; the receiver holds it until it would have
+// passed that link, for it alone knows all that comes to it. All on the protocol thread, which
+// never waits here.
 
 #include <optional>
 #include <utility>

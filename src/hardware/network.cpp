@@ -35,6 +35,7 @@ Network::Access Network::make_access(const PeersConfig& row) const {
     made.jitter_s = link->jitter_s;
     made.up = SharedLine(link->up_mbps);
     made.down = SharedLine(link->down_mbps);
+    made.slow_start = link->slow_start;
   }
   if (!row.site.empty()) made.site = site_numbers_.at(row.site);
   return made;
@@ -69,9 +70,23 @@ void Network::for_each_between(const Access& from, const Access& to, Use use) {
   if (to.site != kNowhere) use(sites_[static_cast<std::size_t>(to.site)].down);
 }
 
+double Network::latency_s(const Access& from, const Access& to) {
+  const Route* const between = route(from.site, to.site);
+  return from.latency_s + to.latency_s + (between != nullptr ? between->latency_s : 0);
+}
+
+Nanoseconds Network::window_passed(Access& from, const Access& to, const Shipment& shipment,
+                                   Nanoseconds now) {
+  double ns_per_byte = std::max(from.up.ns_per_byte(), to.down.ns_per_byte());
+  for_each_between(from, to, [&](const SharedLine& line) {
+    ns_per_byte = std::max(ns_per_byte, line.ns_per_byte());
+  });
+  TcpWindow& window = from.windows.try_emplace(shipment.to.value, most_bytes_ahead_).first->second;
+  return window.pass(shipment.bytes, {to_ns(2 * latency_s(from, to)), ns_per_byte}, now);
+}
+
 Nanoseconds Network::delay(Access& from, const Access& to, PeerId sender) {
-  double delay_s = from.latency_s + to.latency_s;
-  if (const Route* between = route(from.site, to.site)) delay_s += between->latency_s;
+  double delay_s = latency_s(from, to);
   const double jitter_s = from.jitter_s + to.jitter_s;
   if (jitter_s > 0) {
     const auto key = static_cast<std::uint32_t>(sender.value);
@@ -88,7 +103,9 @@ Nanoseconds Network::pass(SharedLine& line, const Shipment& shipment,
 
 Nanoseconds Network::send(const Shipment& shipment, Nanoseconds now) {
   if (shipment.from == shipment.to) return now;
-  return arrive(shipment, leave(shipment, now));
+  const Passage passage = leave(shipment, now);
+  const Nanoseconds first_byte = passage.last - spread(shipment);
+  return arrive(shipment, {std::max(passage.first, first_byte), passage.last});
 }
 
 Passage Network::leave(const Shipment& shipment, Nanoseconds now) {
@@ -98,6 +115,9 @@ Passage Network::leave(const Shipment& shipment, Nanoseconds now) {
   passage.last = pass(from.up, shipment, passage);
   for_each_between(from, to,
                    [&](SharedLine& line) { passage.last = pass(line, shipment, passage); });
+  if ((from.slow_start || to.slow_start) && !shipment.overtakes) {
+    passage.last = std::max(passage.last, window_passed(from, to, shipment, now));
+  }
   const Nanoseconds delay_ns = delay(from, to, shipment.from);
   return {passage.first + delay_ns, passage.last + delay_ns};
 }

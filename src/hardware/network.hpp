@@ -5,7 +5,8 @@
 // A message passes the sender's uplink, its site's uplink, the route to the other site, that site's
 // downlink and the receiver's downlink, those that there are. It is a stream of packets: the last
 // byte comes as late as the slowest of these lets it, not as late as all of them one after another.
-// The latencies of both links, the route's and the jitter come on top.
+// The latencies of both links, the route's and the jitter come on top, and where a link says so
+// what TCP takes to open its window (hardware/tcp_window.hpp).
 //
 // What overtakes (heartbeats, in protocol/messages/lanes.hpp) waits behind a bounded part of what
 // its own pair has sent, as over MPI.
@@ -20,6 +21,7 @@
 #include "config/config.hpp"
 #include "core/ids.hpp"
 #include "hardware/shared_line.hpp"
+#include "hardware/tcp_window.hpp"
 
 namespace swarmpi {
 
@@ -38,8 +40,9 @@ class Network {
   explicit Network(const Config& config, const AheadBound& ahead = {});
 
   /// When a message has arrived as a whole that is handed over now. To oneself: at once. `now` must
-  /// not go back from call to call. Where links have jitter a message may arrive before one that
-  /// was sent to the same peer before it: whoever delivers them keeps the order.
+  /// not go back from call to call. Where links have jitter, or a small message follows a large
+  /// one, it may arrive before one that was sent to the same peer before it: whoever delivers them
+  /// keeps the order.
   Nanoseconds send(const Shipment& shipment, Nanoseconds now);
 
   // ---- The two halves of send(), for peers in different processes: the sender knows what leaves
@@ -49,7 +52,9 @@ class Network {
   Passage leave(const Shipment& shipment, Nanoseconds now);
   /// When the message has passed the receiver's downlink.
   Nanoseconds arrive(const Shipment& shipment, const Passage& passage);
-  /// How long after its first byte the last one comes to the receiver's downlink, at least.
+  /// How long after its first byte the last one comes to the receiver's downlink, at least. A
+  /// sender hands the message to the receiver so long before the last byte comes: what comes
+  /// meanwhile from others then shares the downlink with it.
   Nanoseconds spread(const Shipment& shipment);
 
   /// Whether messages to and from this peer take time.
@@ -63,6 +68,8 @@ class Network {
     SharedLine up, down;
     int site = kNowhere;
     std::uint64_t draws = 0;  // of random numbers
+    bool slow_start = false;
+    std::unordered_map<std::int32_t, TcpWindow> windows = {};  // by receiver
   };
   struct Site {
     SharedLine up, down;
@@ -83,6 +90,11 @@ class Network {
   template <class Use>
   void for_each_between(const Access& from, const Access& to, Use use);
   Nanoseconds delay(Access& from, const Access& to, PeerId sender);
+  /// Both links' and the route's.
+  double latency_s(const Access& from, const Access& to);
+  /// When the last byte leaves at the earliest, by the window of this pair's connection.
+  Nanoseconds window_passed(Access& from, const Access& to, const Shipment& shipment,
+                            Nanoseconds now);
   Nanoseconds pass(SharedLine& line, const Shipment& shipment, const Passage& passage) const;
 
   std::uint64_t seed_;

@@ -39,6 +39,18 @@ TEST(Network, AMessageTakesTheLatencyOfBothEndsAndItsBytesAtTheSlowestLine) {
   EXPECT_EQ(Network(homes(0.005, 0, 0)).send(shipment(0, 1, kMegabyte), kMs), 11 * kMs);
 }
 
+TEST(Network, AConnectionBeginsSlowlyWhereALinkSaysSo) {
+  Config config = homes(0.0125, 50, 50);
+  config.links[0].slow_start = true;
+  Network network(config);
+  const Nanoseconds first = network.send(shipment(0, 1, kMegabyte), 0);
+  EXPECT_GT(first, 25 * kMs + 300 * kMs) << "five round trips of 50 ms, and half of it after them";
+  const Nanoseconds now = first + 100 * kMs;
+  EXPECT_EQ(network.send(shipment(0, 1, kMegabyte), now), now + 185 * kMs) << "it is open";
+  EXPECT_EQ(network.send(shipment(0, 2, kMegabyte), now + 1000 * kMs) - now - 1000 * kMs, first)
+      << "another connection";
+}
+
 TEST(Network, WhatAPeerSendsItselfArrivesAtOnce) {
   EXPECT_EQ(Network(homes(1, 1, 1)).send(shipment(2, 2, kMegabyte), 5), 5);
 }
@@ -154,7 +166,7 @@ TEST(Network, ALineCarriesItsRate) {
   EXPECT_GE(static_cast<double>(last), 0.99 * whole_ns);
 }
 
-TEST(Network, MessagesOfOnePairKeepTheirOrder) {
+TEST(Network, MessagesOfOnePairLeaveInOrder) {
   Config config = homes(0.001, 100, 150);
   Network network(config);
   RandomStream random(3, Stream::test, 2);
@@ -162,10 +174,10 @@ TEST(Network, MessagesOfOnePairKeepTheirOrder) {
   for (int i = 0; i < 5000; ++i) {
     const int from = static_cast<int>(random.between(0, 4));
     const int to = static_cast<int>(random.between(5, 8));
-    const Nanoseconds arrival =
-        network.send(shipment(from, to, random.between(1, 100'000)), 3 * kMs / 2 * i);
-    EXPECT_GE(arrival, (last[{from, to}]));
-    last[{from, to}] = arrival;
+    const Shipment sent = shipment(from, to, random.between(1, 100'000));
+    const Passage passage = network.leave(sent, 3 * kMs / 2 * i);
+    EXPECT_GE(passage.last, (last[{from, to}]));
+    last[{from, to}] = passage.last;
   }
 }
 

@@ -15,6 +15,7 @@
 #include "emulation/emulated_peer_host.hpp"
 #include "emulation/emulated_transport.hpp"
 #include "emulation/fault_clock.hpp"
+#include "emulation/filled_payloads.hpp"
 #include "transport/loopback.hpp"
 #include "transport/mpi/mpi_transport.hpp"
 
@@ -186,7 +187,10 @@ Outcome run_emulated(PreparedRun& run, Stages stages, MpiSession& session, Paylo
     return found == placement.end() ? -1 : found->second;
   };
   MpiTransport transport(session, payloads, options);
-  return EmulatedRank(run, transport, &transport, inbox)
+  FilledPayloads filled(transport);
+  Transport& carrier = fills_payloads(run.config) ? static_cast<Transport&>(filled)
+                                                  : static_cast<Transport&>(transport);
+  return EmulatedRank(run, carrier, &transport, inbox)
       .run_peers(std::move(stages), payloads, environment);
 }
 
@@ -233,8 +237,11 @@ Outcome run_rank(PreparedRun& run, Stages stages, MpiSession& session, const std
   }
   MpiTransport transport(session, payloads, options);
   if (newcomer) transport.admit(run.self);
+  FilledPayloads filled(transport);
+  Transport& carrier = fills_payloads(run.config) ? static_cast<Transport&>(filled)
+                                                  : static_cast<Transport&>(transport);
   const Outcome outcome =
-      keep(run_peer_once(run, std::move(stages), transport, payloads, environment, inbox));
+      keep(run_peer_once(run, std::move(stages), carrier, payloads, environment, inbox));
   return newcomer ? outcome_of_newcomer(outcome) : outcome;
 }
 

@@ -48,7 +48,11 @@ TableSpec links_table() {
         .field = link<&L::down_mbps>(),
         .unit = "Mbit/s",
         .range = rate_or_none(),
-        .help = "rate at which it receives, from all others together; 0: no bound"}});
+        .help = "rate at which it receives, from all others together; 0: no bound"},
+       {.name = "slow_start",
+        .field = link<&L::slow_start>(),
+        .help = "whether connections over it begin slowly, at first and after pauses, as those of "
+                "TCP do: a long way then costs a large message several round trips"}});
   spec.row_name = &in_last_row<&Config::links, &L::name>;
   return spec;
 }
