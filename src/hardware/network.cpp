@@ -81,7 +81,7 @@ Nanoseconds Network::window_passed(Access& from, const Access& to, const Shipmen
   for_each_between(from, to, [&](const SharedLine& line) {
     ns_per_byte = std::max(ns_per_byte, line.ns_per_byte());
   });
-  TcpWindow& window = from.windows.try_emplace(shipment.to.value, most_bytes_ahead_).first->second;
+  TcpWindow& window = from.windows.try_emplace(shipment.to.value, ahead_.most_bytes).first->second;
   return window.pass(shipment.bytes, {to_ns(2 * latency_s(from, to)), ns_per_byte}, now);
 }
 
