@@ -35,7 +35,6 @@ struct Contribution {
   bool overflow = false;   ///< above the headroom, or no exponent is set yet: nothing was added
 
   constexpr bool flagged() const { return nonfinite || overflow; }
-  constexpr bool operator==(const Contribution&) const = default;
   /// What this microbatch and another did together.
   void merge(const Contribution& other) {
     exponent = std::max(exponent, other.exponent);

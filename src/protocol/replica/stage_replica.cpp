@@ -63,11 +63,14 @@ bool StageReplica::add(const BackwardResult& result) {
   Accumulator& own = accumulator(id.step);
   SWARMPI_CHECK(!own.frozen || own.settled, "a frozen accumulator takes nothing more");
   own.microbatches.insert(id.index);
+  const auto same = [](const kernels::Contribution& a, const kernels::Contribution& b) {
+    return a.exponent == b.exponent && a.nonfinite == b.nonfinite && a.overflow == b.overflow;
+  };
   bool is_news = false;
   for (std::size_t i = 0; i < own.tensors.size(); ++i) {
     const kernels::Contribution before = own.tensors[i];
     own.tensors[i].merge(result.contributions[i]);
-    is_news = is_news || own.tensors[i] != before;
+    is_news = is_news || !same(own.tensors[i], before);
   }
   return is_news;
 }
