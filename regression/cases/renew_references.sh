@@ -21,7 +21,8 @@ swarmpi=${SWARMPI:-$build/swarmpi}
 [[ $# -gt 0 ]] || set -- "$here"/*/
 for case; do
   case=$(basename "$case")
-  [[ -f $here/$case/deck.toml ]] || { echo "no case named $case" >&2; exit 2; }
+  [[ -f $here/$case/deck.toml || -f $here/$case/simulated.toml ]] ||
+    { echo "no case named $case" >&2; exit 2; }
   old=$(mktemp)
   stored=$here/$case/reference.h5
   [[ ! -f $stored ]] || cp "$stored" "$old"

@@ -35,7 +35,7 @@ EmulatedLinks::EmulatedLinks(PeerId self, Transport& below, const Config& config
     : self_(self),
       below_(below),
       clock_(clock),
-      network_(config, static_cast<std::int64_t>(kMostBytesAhead)) {}
+      network_(config, kAhead) {}
 
 void EmulatedLinks::send(PeerId to, Message message) {
   if (to == self_) return below_.send(to, std::move(message));

@@ -6,10 +6,8 @@
 
 namespace swarmpi {
 
-Network::Network(const Config& config, std::int64_t most_bytes_ahead)
-    : seed_(config.swarm.seed),
-      most_bytes_ahead_(static_cast<double>(most_bytes_ahead)),
-      links_(config.links) {
+Network::Network(const Config& config, const AheadBound& ahead)
+    : seed_(config.swarm.seed), ahead_(ahead), links_(config.links) {
   for (const SiteConfig& site : config.sites) {
     site_numbers_[site.name] = static_cast<int>(sites_.size());
     sites_.push_back({SharedLine(site.up_mbps), SharedLine(site.down_mbps)});
@@ -83,7 +81,7 @@ Nanoseconds Network::window_passed(Access& from, const Access& to, const Shipmen
   for_each_between(from, to, [&](const SharedLine& line) {
     ns_per_byte = std::max(ns_per_byte, line.ns_per_byte());
   });
-  TcpWindow& window = from.windows.try_emplace(shipment.to.value, most_bytes_ahead_).first->second;
+  TcpWindow& window = from.windows.try_emplace(shipment.to.value, ahead_.most_bytes).first->second;
   return window.pass(shipment.bytes, {to_ns(2 * latency_s(from, to)), ns_per_byte}, now);
 }
 
@@ -99,9 +97,8 @@ Nanoseconds Network::delay(Access& from, const Access& to, PeerId sender) {
 
 Nanoseconds Network::pass(SharedLine& line, const Shipment& shipment,
                           const Passage& passage) const {
-  const double most_ahead =
-      shipment.overtakes ? most_bytes_ahead_ : std::numeric_limits<double>::infinity();
-  return line.pass(flow(shipment), shipment.bytes, passage, most_ahead);
+  return line.pass(flow(shipment), shipment.bytes, passage,
+                   shipment.overtakes ? ahead_ : AheadBound());
 }
 
 Nanoseconds Network::send(const Shipment& shipment, Nanoseconds now) {

@@ -8,11 +8,10 @@
 // The latencies of both links, the route's and the jitter come on top, and where a link says so
 // what TCP takes to open its window (hardware/tcp_window.hpp).
 //
-// What overtakes (heartbeats, in protocol/messages/lanes.hpp) waits behind a bounded number of
-// bytes of its own pair only, as over MPI.
+// What overtakes (heartbeats, in protocol/messages/lanes.hpp) waits behind a bounded part of what
+// its own pair has sent, as over MPI.
 
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <string>
 #include <unordered_map>
@@ -37,9 +36,8 @@ struct Shipment {
 class Network {
  public:
   /// Only [links], [sites], [[routes]], [[peers]] and swarm.seed of the deck are used.
-  /// `most_bytes_ahead`: of its pair, that what overtakes waits for.
-  explicit Network(const Config& config,
-                   std::int64_t most_bytes_ahead = std::numeric_limits<std::int64_t>::max());
+  /// `ahead`: of its pair, that what overtakes waits for.
+  explicit Network(const Config& config, const AheadBound& ahead = {});
 
   /// When a message has arrived as a whole that is handed over now. To oneself: at once. `now` must
   /// not go back from call to call. Where links have jitter, or a small message follows a large
@@ -100,7 +98,7 @@ class Network {
   Nanoseconds pass(SharedLine& line, const Shipment& shipment, const Passage& passage) const;
 
   std::uint64_t seed_;
-  double most_bytes_ahead_;
+  AheadBound ahead_;
   std::vector<LinkConfig> links_;
   std::map<std::string, int> site_numbers_;
   std::vector<Site> sites_;

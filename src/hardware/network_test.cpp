@@ -112,10 +112,24 @@ TEST(Network, ARouteHasALatencyAndARateInEachDirection) {
 }
 
 TEST(Network, WhatOvertakesWaitsBehindABoundedNumberOfBytesOfItsPair) {
-  Network network(homes(0, 100, 0), kMegabyte);
+  Network network(homes(0, 100, 0), {kMegabyte, kMegabyte, 0});
   network.send(shipment(0, 1, 50 * kMegabyte), 0);
   const Shipment beat{PeerId(0), PeerId(1), 1000, true};
   EXPECT_EQ(network.send(beat, 0), 80 * kMs + 80'000);
+}
+
+TEST(Network, ASignOfLifeWaitsLessWhereTheLineIsSharedByMany) {
+  // 12.5 MB/s. Of what a hundred pairs have sent the line carries 6.25 MB in half a second, and of
+  // each pair 62,500 bytes.
+  Network network(homes(0, 100, 0), {50'000, kMegabyte, 0.5});
+  for (int to = 1; to <= 100; ++to) network.send(shipment(0, to, 10 * kMegabyte), 0);
+  Shipment beat = shipment(0, 50, 0);
+  beat.overtakes = true;
+  EXPECT_NEAR(static_cast<double>(network.send(beat, 0)), 500e6, 1e6);
+  // A pair on its own may have more ahead.
+  Network of_two(homes(0, 100, 0), {50'000, kMegabyte, 0.5});
+  of_two.send(shipment(0, 50, 10 * kMegabyte), 0);
+  EXPECT_EQ(of_two.send(beat, 0), 80 * kMs);
 }
 
 TEST(Network, JitterIsBoundedAndTheSameEachTime) {

@@ -5,7 +5,7 @@
 namespace swarmpi {
 
 Nanoseconds SharedLine::pass(Flow flow, std::int64_t bytes, const Passage& passage,
-                             double most_bytes_ahead) {
+                             const AheadBound& ahead) {
   if (ns_per_byte_ == 0) return passage.last;
   advance(passage.first);
   const auto own = std::find_if(backlogs_.begin(), backlogs_.end(),
@@ -16,7 +16,10 @@ Nanoseconds SharedLine::pass(Flow flow, std::int64_t bytes, const Passage& passa
     backlogs_.erase(own);
   }
   const auto size = static_cast<double>(bytes);
-  const double own_bytes = std::min(end - served_, most_bytes_ahead) + size;
+  const auto flows = static_cast<double>(backlogs_.size() + 1);
+  const double in_time_bytes = ahead.most_s * 1e9 / (flows * ns_per_byte_);
+  const double most_ahead_bytes = std::clamp(in_time_bytes, ahead.least_bytes, ahead.most_bytes);
+  const double own_bytes = std::min(end - served_, most_ahead_bytes) + size;
   double all_bytes = own_bytes;  // each other flow gets as many meanwhile, if it has them
   for (const Backlog& other : backlogs_) all_bytes += std::min(other.end - served_, own_bytes);
 

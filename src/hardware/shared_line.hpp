@@ -18,6 +18,14 @@ struct Passage {
   Nanoseconds last = 0;
 };
 
+/// How much of its own flow what overtakes waits for: what the line carries of it in `most_s`, but
+/// so many bytes at least and at most.
+struct AheadBound {
+  double least_bytes = std::numeric_limits<double>::infinity();
+  double most_bytes = std::numeric_limits<double>::infinity();
+  double most_s = 0;
+};
+
 class SharedLine {
  public:
   using Flow = std::uint64_t;
@@ -26,11 +34,10 @@ class SharedLine {
   explicit SharedLine(double mbps = 0) : ns_per_byte_(mbps > 0 ? 8e3 / mbps : 0) {}
 
   /// When a message has passed the line as a whole that comes to it so, if nothing else comes
-  /// later: what is put in later slows down only what comes after it. It waits for no more than
-  /// `most_bytes_ahead` of its own flow. Times may go back a little, as those of messages from near
-  /// and far do.
+  /// later: what is put in later slows down only what comes after it. Of its own flow it waits for
+  /// no more than `ahead`. Times may go back a little, as those of messages from near and far do.
   Nanoseconds pass(Flow flow, std::int64_t bytes, const Passage& passage,
-                   double most_bytes_ahead = std::numeric_limits<double>::infinity());
+                   const AheadBound& ahead = {});
 
   double ns_per_byte() const { return ns_per_byte_; }
 

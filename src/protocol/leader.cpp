@@ -785,13 +785,14 @@ void Leader::finish_table_round() {
   if (std::exchange(takes_over_, false)) adopt_commits();
   if (!repair_stages()) return;
   collect_hashes();
-  std::int64_t resent = 0;
   // Where a stop was asked for nothing is committed any more, and tables may be missing.
-  if (!run_ending_.stop_requested()) resent = repair_open_steps();
+  Repairs repairs;
+  if (!run_ending_.stop_requested()) repairs = repair_open_steps();
   ask_for_parts(history_.checkpoint_rounds.repair(view_));
-  const char* why = deadline_.round_ended() ? "at a deadline: " : "";
+  const bool was_needed = repairs.resent > 0 || repairs.reopened > 0;
+  const char* why = deadline_.round_ended(was_needed) ? "at a deadline: " : "";
   store_event(EventKind::repair, committed().value, now_s_ - round_.since_s(),
-              fmt::format("{}{} microbatches sent again", why, resent));
+              fmt::format("{}{} microbatches sent again", why, repairs.resent));
   round_.end();
   release_held_back();
 }
@@ -803,16 +804,16 @@ bool Leader::finish_without_the_unkillable() {
   return !run_ending_.decided() && !round_.gathering() && !round_.falling_back();
 }
 
-std::int64_t Leader::repair_open_steps() {
+Leader::Repairs Leader::repair_open_steps() {
   open_begun_steps();
   collect_rows();
   const WorkRows works(round_.tables());
-  std::int64_t resent = 0;
+  Repairs repairs;
   for (auto& [step, open] : history_.steps) {
-    repair_seals(open);
-    resent += repair_microbatches(open, works);
+    repairs.reopened += repair_seals(open);
+    repairs.resent += repair_microbatches(open, works);
   }
-  return resent;
+  return repairs;
 }
 
 bool Leader::plan_again_at_deadline() {
@@ -889,12 +890,14 @@ void Leader::collect_rows() {
 
 // ---- Repair: seals and microbatches
 
-void Leader::repair_seals(OpenStep& open) {
-  for (const StageId stage : open.void_broken_seals(view_, round_.tables())) {
+std::int64_t Leader::repair_seals(OpenStep& open) {
+  const auto broken = open.void_broken_seals(view_, round_.tables());
+  for (const StageId stage : broken) {
     for (const PeerId peer : view_.replicas(stage)) {
       outbox_.send(peer, ReopenMessage{open.step(), stage});
     }
   }
+  return std::ssize(broken);
 }
 
 std::int64_t Leader::repair_microbatches(OpenStep& open, const WorkRows& works) {

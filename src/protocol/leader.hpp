@@ -281,8 +281,12 @@ class Leader {
   void forget(PeerId peer, std::optional<StageId> stage);
 
   // ---- Repair, from the tables
-  /// Has seals and microbatches of the open steps repaired. How many were sent again.
-  std::int64_t repair_open_steps();
+  struct Repairs {
+    std::int64_t reopened = 0;  // stages whose seal was broken
+    std::int64_t resent = 0;    // microbatches
+  };
+  /// Has seals and microbatches of the open steps repaired.
+  Repairs repair_open_steps();
   /// Takes over the commits of the leaders before, and announces again what not all have heard.
   void adopt_commits();
   /// Enters the state hashes of the tables into the steps that are not agreed on.
@@ -293,8 +297,8 @@ class Leader {
   /// steps.
   void collect_rows();
   /// Voids the seals that a death or a departure has broken; the stage is sealed again, from
-  /// re-opened accumulators where contributions are missing.
-  void repair_seals(OpenStep& open);
+  /// re-opened accumulators where contributions are missing. In how many stages.
+  std::int64_t repair_seals(OpenStep& open);
   /// Has the unfinished microbatches of the step sent again where they are stuck. How many orders.
   std::int64_t repair_microbatches(OpenStep& open, const WorkRows& works);
 

@@ -9,6 +9,7 @@
 
 #include "core/overloaded.hpp"
 #include "protocol/ending_words.hpp"
+#include "protocol/messages/lanes.hpp"
 
 namespace swarmpi {
 
@@ -42,10 +43,17 @@ Actions Peer::handle(const Event& event, double now_s) {
   if (done()) return {};
   now_s_ = now_s;
   awake_.passed(now_s);
-  replica_host_.book_time();
   if (!std::holds_alternative<TimerDue>(event)) ++handled_;
   failure_detector_.set_progress(handled_, oldest_waits_s_);
   suspend_if_stale();
+  // Half of all events in a large swarm. What follows from their time the timer does, which a peer
+  // that watches others has set, and one that runs a job.
+  const auto* arrived = std::get_if<MessageArrived>(&event);
+  if (arrived != nullptr && is_sign_of_life(arrived->message) && !suspension_.active()) {
+    dispatch(event);
+    return outbox_.take();
+  }
+  replica_host_.book_time();
   note_departure(event);
   if (suspension_.holds(event)) {
     suspension_.hold(event);
@@ -582,21 +590,25 @@ void Peer::receive(const WorkProbed& probe) {
 }
 
 void Peer::tell_what_hangs() {
-  tell(Task::job, replica_host_.job(), replica_host_.job_late_s());
-  tell(Task::load, fmt::format("loading its stages ({})", stages_lane_.running()), load_hangs_s());
+  tell(Task::job, replica_host_.job_late_s(), [this] { return replica_host_.job(); });
+  tell(Task::load, load_hangs_s(),
+       [this] { return fmt::format("loading its stages ({})", stages_lane_.running()); });
   const CallWatch& lane =
       run_lane_.still_s(awake_.awake_s()) > stages_lane_.still_s(awake_.awake_s()) ? run_lane_
                                                                                    : stages_lane_;
   const double still_s = lane.still_s(awake_.awake_s());
   const bool hangs = still_s >= plan_.swarm.suspect_after_s;
-  tell(Task::storage, lane.running(), hangs ? std::optional(still_s) : std::nullopt);
+  tell(Task::storage, hangs ? std::optional(still_s) : std::nullopt,
+       [&lane] { return lane.running(); });
 }
 
-void Peer::tell(Task task, const std::string& what, std::optional<double> since_s) {
+template <class Describe>
+void Peer::tell(Task task, std::optional<double> since_s, Describe describe) {
   const ViewRef& view = membership_.view();
-  if (!view) return;
+  if (!view || (!since_s && told_late_.empty())) return;
   const auto told = told_late_.find(task);
   const bool was_told = told != told_late_.end();
+  const std::string what = describe();
   if (since_s ? was_told && told->second == what : !was_told) return;
   outbox_.send(view->leader(), LateMessage{task, since_s.has_value(), what, since_s.value_or(0)});
   if (since_s) {
@@ -781,7 +793,7 @@ void Peer::set_timer() {
   if (join_request_) no_later_than(join_request_->due_s());
   if (leader_) no_later_than(leader_->gives_up_s());
   const double soon_s = now_s_ + failure_detector_.period_s();
-  const bool watches = !replica_host_.job().empty() || run_lane_.busy() || stages_lane_.busy();
+  const bool watches = replica_host_.runs_a_job() || run_lane_.busy() || stages_lane_.busy();
   if (watches && (!due_s || *due_s > soon_s)) {
     if (timer_s_ && *timer_s_ > now_s_ && *timer_s_ <= soon_s) return;
     due_s = soon_s;

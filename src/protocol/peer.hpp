@@ -187,7 +187,8 @@ class Peer {
   void receive(const WorkProbed& probe);
   /// Tells the leader what hangs here, or goes on, once each.
   void tell_what_hangs();
-  void tell(Task task, const std::string& what, std::optional<double> since_s);
+  template <class Describe>
+  void tell(Task task, std::optional<double> since_s, Describe describe);
   /// How long this peer's stages cannot be loaded, if that is too long.
   std::optional<double> load_hangs_s() const;
   /// What was asked of a lane that hangs for too long is given up.

@@ -49,11 +49,12 @@ void ReplicaHost::book_time() {
 // Which stages this peer serves and learns, and what it has of them.
 
 void ReplicaHost::adopt(ViewRef view) {
-  const auto has_gone = [&](const auto& member) { return !view->contains(member.first); };
-  const bool lost_somebody =
-      std::any_of(view_->members().begin(), view_->members().end(), has_gone);
-  if (lost_somebody || repair_ == Repair::awaits_view) repair_ = Repair::awaits_plan;
+  const std::vector<PeerId>&before = view_->ids(), &now = view->ids();
+  const bool all_are_there = std::includes(now.begin(), now.end(), before.begin(), before.end());
+  if (!all_are_there || repair_ == Repair::awaits_view) repair_ = Repair::awaits_plan;
   view_ = std::move(view);
+  in_view_ = view_->contains(self_);
+  reported_in_view_ = false;
   const auto stages_in = [&](const View::Roles& roles) {
     const auto mine = roles.find(self_);
     return mine == roles.end() ? std::set<StageId>() : mine->second;
@@ -275,56 +276,6 @@ bool ReplicaHost::undeliverable(const WorkId& id, const Work& work) const {
 // ---- Jobs
 // One at a time. Which comes next: what completes a step first, then backward, then forward.
 
-namespace {
-
-std::string describe(const char* verb, const WorkId& work) {
-  return fmt::format("{} of microbatch {} of step {} in stage {}", verb, work.microbatch.index,
-                     work.microbatch.step.value, work.stage.value);
-}
-
-std::string describe(const Job& job) {
-  return std::visit(
-      Overloaded{
-          [](const ForwardJob& j) { return describe("forward pass", j.work); },
-          [](const BackwardJob& j) { return describe("backward pass", j.work); },
-          [](const ApplyJob& j) {
-            return fmt::format("update of step {} in stage {}", j.record->step.value,
-                               j.stage.value);
-          },
-          [](const UpdateJob& j) {
-            return fmt::format("update of chunk {} of step {} in stage {}", j.chunk,
-                               j.record->step.value, j.stage.value);
-          },
-          [](const PlaceWeightsJob& j) {
-            return fmt::format("placing the weights of chunk {} of step {} in stage {}", j.chunk,
-                               j.step.value, j.stage.value);
-          },
-          [](const CopyWeightsJob& j) {
-            return fmt::format("copying the weights of chunk {} of step {} in stage {}", j.chunk,
-                               j.step.value, j.stage.value);
-          },
-          [](const TryJob& j) {
-            return fmt::format("reading data for a pass in stage {}", j.stage.value);
-          },
-          [](const PrepareJob& j) { return fmt::format("allocating stage {}", j.stage.value); },
-          [](const DropJob& j) { return fmt::format("freeing stage {}", j.stage.value); },
-          [](const ReadJob& j) {
-            return fmt::format("reading blocks {} to {} of stage {}", j.blocks.first,
-                               j.blocks.end - 1, j.stage.value);
-          },
-          [](const WriteJob& j) {
-            return fmt::format("writing blocks {} to {} of stage {}", j.blocks.first,
-                               j.blocks.end - 1, j.stage.value);
-          },
-          [](const auto& j) {
-            return fmt::format("reduction of chunk {} of step {} in stage {}", j.chunk,
-                               j.step.value, j.stage.value);
-          }},
-      job);
-}
-
-}  // namespace
-
 void ReplicaHost::start_job() {
   mind_collectives();
   if (running_) return;
@@ -333,9 +284,9 @@ void ReplicaHost::start_job() {
   if (access_.loading()) return;
   std::optional<Job> job = next_job();
   if (!job) return;
-  running_ = Running{describe(*job), stage_of(*job), now_s_};
+  running_ = Running{JobName(*job), now_s_};
   job_watch_.begin(*job, awake_s_);
-  if (const auto replica = history_.replicas.find(running_->stage);
+  if (const auto replica = history_.replicas.find(running_->name.stage());
       replica != history_.replicas.end()) {
     replica->second.sample_queue(history_.works.passes_due());
   }
@@ -397,7 +348,7 @@ void ReplicaHost::finished(const JobFinished& job) {
   if (const auto tried = std::exchange(trying_, std::nullopt)) {
     outbox_.send(tried->by, TriedMessage{tried->number});
   }
-  const auto replica = history_.replicas.find(running_->stage);
+  const auto replica = history_.replicas.find(running_->name.stage());
   const bool is_wanted = replica != history_.replicas.end() && !running_->result_is_void;
   book_job(job.result, is_wanted, job.duration_s);
   if (is_wanted) {
@@ -448,8 +399,9 @@ void ReplicaHost::handle(const BackwardResult& result, double duration_s) {
     replica.use().useful_s += duration_s + forward_s;
     time_ledger_.open(id.microbatch.step, duration_s);
     time_ledger_.counts(id.microbatch.step, duration_s + forward_s);
-    replica.add(result);
-    history_.facts.add_contribution(id, result.contributions);
+    const bool is_news = replica.add(result);
+    history_.facts.add_contribution(
+        id, is_news ? result.contributions : std::vector<kernels::Contribution>());
   } else {
     time_ledger_.book(&GoodputRow::repeated_s, duration_s);
     ++replica.use().repeated;
@@ -835,7 +787,7 @@ void ReplicaHost::drop_all_but(const std::set<StageId>& stages) {
       continue;
     }
     access_.drop(stage);
-    if (running_ && running_->stage == stage) running_->result_is_void = true;
+    if (running_ && running_->name.stage() == stage) running_->result_is_void = true;
     std::erase_if(history_.updates_due, [&](const Update& due) { return due.stage == stage; });
     history_.works.drop_stage(stage);
     it = history_.replicas.erase(it);
@@ -886,8 +838,19 @@ void ReplicaHost::tell(const LoadRefusal& refusal) {
 
 // ---- What the leader and others are told
 
+// Not for longer than a heartbeat's time, and never over a change of views.
+bool ReplicaHost::report_can_wait() const {
+  const std::optional<Step> goes_on = running_ ? running_->name.step_of_pass() : std::nullopt;
+  return reported_in_view_ && goes_on && history_.facts.can_wait(*goes_on) &&
+         now_s_ - *report_waits_since_s_ < plan_.swarm.heartbeat_s;
+}
+
 void ReplicaHost::flush_report() {
   if (!history_.facts.has_report()) return;
+  if (!report_waits_since_s_) report_waits_since_s_ = now_s_;
+  if (report_can_wait()) return;
+  report_waits_since_s_.reset();
+  reported_in_view_ = true;
   if (plan_.swarm.needs_loads()) {
     for (const auto& [stage, replica] : history_.replicas) {
       if (replica.learning() != nullptr) continue;
@@ -904,7 +867,7 @@ void ReplicaHost::flush_report() {
 
 TimeLedger::Wait ReplicaHost::why_waiting() const {
   using enum TimeLedger::Wait;
-  if (!view_->contains(self_) || is_starting()) return start;
+  if (!in_view_ || is_starting()) return start;
   if (repair_ != Repair::none || access_.loading() || only_learns()) return repair;
   const auto held_up = [this](const Update& due) { return access_.being_written(due.stage); };
   const auto& due = history_.updates_due;
@@ -996,7 +959,7 @@ std::set<PeerId> ReplicaHost::awaited() const {
 }
 
 std::string ReplicaHost::activity() const {
-  if (running_) return running_->what;
+  if (running_) return running_->name.text();
   for (const auto& [stage, replica] : history_.replicas) {
     if (std::string text = replica.waiting_for(); !text.empty()) return text;
   }

@@ -15,6 +15,7 @@
 #include "protocol/messages/outbox.hpp"
 #include "protocol/method/job_order.hpp"
 #include "protocol/replica/host_facts.hpp"
+#include "protocol/replica/job_name.hpp"
 #include "protocol/replica/job_watch.hpp"
 #include "protocol/replica/microbatch_table.hpp"
 #include "protocol/replica/piece_requests.hpp"
@@ -94,8 +95,9 @@ class ReplicaHost {
   void probed(double job_cpu_s) { job_watch_.probed(job_cpu_s, awake_s_); }
   /// How long the job that runs does so, if it is late.
   std::optional<double> job_late_s() const { return job_watch_.late_s(awake_s_); }
+  bool runs_a_job() const { return running_.has_value(); }
   /// What runs; "" where nothing does.
-  std::string job() const { return running_ ? running_->what : ""; }
+  std::string job() const { return running_ ? running_->name.text() : ""; }
   /// How long stages are being loaded, if any is: until all are, no job begins.
   std::optional<double> loading_s() const;
   /// The lane of stages hangs: parts of checkpoints are given up, and their stages go on. REQUIRES:
@@ -107,7 +109,7 @@ class ReplicaHost {
   /// Starts the next job if none runs: what completes a step first, then backward, then forward;
   /// older steps first.
   void start_job();
-  /// Sends the leader what was noted since the last report, if anything was.
+  /// Sends the leader what was noted since the last report, if anything was that cannot wait.
   void flush_report();
 
   /// All that a repair, or a new leader, has to know of this peer.
@@ -162,12 +164,13 @@ class ReplicaHost {
   bool in_last_stage(const WorkId& work) const { return work.stage.value + 1 == plan_.stages(); }
   bool alive(PeerId peer) const { return view_->contains(peer); }
 
+  bool report_can_wait() const;
+
   // ---- The queue of jobs
 
   /// The job that runs.
   struct Running {
-    std::string what;
-    StageId stage;
+    JobName name;
     double started_s = 0;
     bool result_is_void = false;  // all went back, or the stage was left, since it began
   };
@@ -280,6 +283,8 @@ class ReplicaHost {
   const RunPlan& plan_;
   Outbox& outbox_;
   ViewRef view_ = no_view();
+  bool in_view_ = false;           // whether this peer is in it
+  bool reported_in_view_ = false;  // and has reported something in it
   const double& now_s_;
   const double& awake_s_;
   double run_time_ahead_s_;
@@ -309,7 +314,8 @@ class ReplicaHost {
   Term run_;
   bool joins_ = false;   // a run that has begun without this peer
   bool served_ = false;  // a stage, at any time
-  Step told_;            // of the last row
+  std::optional<double> report_waits_since_s_;
+  Step told_;  // of the last row
   enum class Repair : std::uint8_t { none, awaits_view, awaits_plan };
   Repair repair_ = Repair::none;
 };

@@ -43,13 +43,24 @@ class MiddlePeer {
   Actions next_forward_done(std::int32_t index) {
     return peer_.handle(JobFinished{ForwardResult{numbered(index), payload(), 0}, 0}, now_s);
   }
-  Actions gradient(std::int32_t from) { return hears(from, BackwardMessage{kWork, payload()}); }
+  Actions gradient(std::int32_t from, std::int32_t index = 0) {
+    return hears(from, BackwardMessage{numbered(index), payload()});
+  }
   Actions forward_done() {
     return peer_.handle(JobFinished{ForwardResult{kWork, payload(), 0}, 0}, now_s);
   }
-  Actions backward_done() {
-    return peer_.handle(JobFinished{BackwardResult{kWork, payload(), 0, {{-3, false, false}}}, 0},
-                        now_s);
+  Actions backward_done(std::int32_t index = 0, std::int16_t exponent = -3) {
+    return peer_.handle(
+        JobFinished{BackwardResult{numbered(index), payload(), 0, {{exponent, false, false}}}, 0},
+        now_s);
+  }
+  /// Forward passes of so many microbatches, and their gradients: their backward passes are due.
+  void has_backward_passes(std::int32_t microbatches) {
+    for (std::int32_t i = 0; i < microbatches; ++i) {
+      forward_again(1, i);
+      next_forward_done(i);
+    }
+    for (std::int32_t i = 0; i < microbatches; ++i) gradient(3, i);
   }
   // Its stage is to be written as of the step before the first.
   Actions writes() { return hears(0, CheckpointMessage{Step(-1), StageId(1)}); }
@@ -190,6 +201,61 @@ TEST(ReplicaHost, WhatIsKeptApartNeedsNoRoomBesideItsStage) {
     }
     EXPECT_EQ(kept, std::vector{apart});
   }
+}
+
+const ReportMessage* report_in(const Actions& actions) {
+  for (const Action& action : actions) {
+    const auto* send = std::get_if<Send>(&action);
+    const auto* report =
+        send == nullptr ? nullptr : std::get_if<ReportMessage>(&send->message.body);
+    if (report != nullptr) return report;
+  }
+  return nullptr;
+}
+
+TEST(ReplicaHost, ReportsOfAnInnerStageWaitWhilePassesGoOn) {
+  MiddlePeer peer;
+  peer.has_backward_passes(3);
+  EXPECT_TRUE(report_in(peer.backward_done(0))) << "the first in a view waits for nothing";
+  EXPECT_FALSE(report_in(peer.backward_done(1)));
+  const Actions last = peer.backward_done(2);
+  ASSERT_TRUE(report_in(last)) << "nothing is left to do";
+  EXPECT_EQ(report_in(last)->contributions.size(), 2u);
+}
+
+TEST(ReplicaHost, AReportWaitsNoLongerThanAHeartbeatTakes) {
+  MiddlePeer peer;
+  peer.has_backward_passes(4);
+  peer.backward_done(0);
+  EXPECT_FALSE(report_in(peer.backward_done(1)));
+  peer.now_s += MiddlePeer::plan().swarm.heartbeat_s;
+  const Actions later = peer.backward_done(2);
+  ASSERT_TRUE(report_in(later));
+  EXPECT_EQ(report_in(later)->contributions.size(), 2u);
+}
+
+TEST(ReplicaHost, AReportDoesNotWaitOverAChangeOfViews) {
+  MiddlePeer peer;
+  peer.has_backward_passes(3);
+  peer.backward_done(0);
+  EXPECT_FALSE(report_in(peer.backward_done(1)));
+  EXPECT_TRUE(report_in(peer.dies(4)));
+}
+
+TEST(ReplicaHost, ExponentsAreToldWhereTheyAreNews) {
+  MiddlePeer peer;
+  peer.has_backward_passes(4);
+  peer.backward_done(0, -3);
+  peer.backward_done(1, -5);
+  peer.backward_done(2, -3);
+  const Actions last = peer.backward_done(3, -2);
+  ASSERT_TRUE(report_in(last));
+  const std::vector<ContributionFact>& told = report_in(last)->contributions;
+  ASSERT_EQ(told.size(), 3u);
+  EXPECT_TRUE(told[0].tensors.empty());
+  EXPECT_TRUE(told[1].tensors.empty());
+  ASSERT_EQ(told[2].tensors.size(), 1u);
+  EXPECT_EQ(told[2].tensors[0].exponent, -2);
 }
 
 // While its one forward pass runs, a second and a third microbatch wait.

@@ -7,6 +7,7 @@
 
 #include "core/check.hpp"
 #include "core/overloaded.hpp"
+#include "protocol/messages/lanes.hpp"
 
 namespace swarmpi {
 namespace {
@@ -22,8 +23,7 @@ bool is_progress(const Event& event) {
   if (std::holds_alternative<TimerDue>(event)) return false;
   if (std::holds_alternative<WorkProbed>(event)) return false;
   const auto* arrived = std::get_if<MessageArrived>(&event);
-  return !arrived ||
-         kMessageTable.of(arrived->message.body).message_class != MessageClass::heartbeat;
+  return !arrived || !is_sign_of_life(arrived->message);
 }
 
 // The lane of storage that has answered an action, but for records.

@@ -62,8 +62,7 @@ double DeviceCosts::seconds(PeerId peer, const Job& job) {
   return known;
 }
 
-NetworkLinks::NetworkLinks(const Config& config)
-    : network_(config, static_cast<std::int64_t>(kMostBytesAhead)) {}
+NetworkLinks::NetworkLinks(const Config& config) : network_(config, kAhead) {}
 
 Delivery NetworkLinks::deliver(PeerId from, PeerId to, const Message& message, double now_s) {
   if (from == to) return {0, 1};

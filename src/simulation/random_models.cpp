@@ -75,7 +75,7 @@ double RandomLinks::overtaking_s(PeerId from, PeerId to, double now_s) const {
   const auto links = std::count_if(base_delay_s_.begin(), base_delay_s_.end(), [&](const auto& l) {
     return l.first.first == from && l.first.second != from;
   });
-  const auto ahead = static_cast<std::int64_t>(kMostBytesAhead);
+  const auto ahead = static_cast<std::int64_t>(kAhead.most_bytes);
   const double most_s =
       link_s(0, plan_.bytes_per_s, plan_.queue == Queue::uplink ? links * ahead : ahead);
   return std::clamp(free->second - now_s, 0.0, most_s);

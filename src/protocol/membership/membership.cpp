@@ -13,13 +13,9 @@ Membership::Membership(PeerId self, InitialMembership initial, const RunPlan& pl
 }
 
 void Membership::adopt(ViewRef view) {
-  // Both are by id: to look each up would take a large swarm longer than all else it does of a
-  // view.
-  auto here = view->members().begin();
-  for (const auto& [peer, stages] : newest_view()->members()) {
-    while (here != view->members().end() && here->first < peer) ++here;
-    if (here == view->members().end() || here->first != peer) dead_.insert(peer);
-  }
+  const std::vector<PeerId>&before = newest_view()->ids(), &now = view->ids();
+  std::set_difference(before.begin(), before.end(), now.begin(), now.end(),
+                      std::inserter(dead_, dead_.end()));
   // A member that the new leader had not heard of, and left out, may have joined again.
   std::erase_if(dead_, [&](PeerId peer) { return view->contains(peer) && !lost_.contains(peer); });
   order_.merge(view->order());
@@ -36,7 +32,7 @@ const LeadingOrder& Membership::abstain(std::optional<PeerId> to) {
   order_.abstain(self_);
   if (!to) return order_;
   if (order_.abstains(*to)) order_.come_back(*to, 0);
-  for (const auto& [other, stages] : newest_view()->members()) {
+  for (const PeerId other : newest_view()->ids()) {
     if (order_.comes_before(other, *to)) order_.abstain(other);
   }
   return order_;
@@ -54,7 +50,7 @@ bool Membership::contains(PeerId peer) const {
 
 std::vector<PeerId> Membership::others() const {
   std::vector<PeerId> peers;
-  for (const auto& [peer, stages] : newest_view()->members()) {
+  for (const PeerId peer : newest_view()->ids()) {
     if (peer != self_ && !is_dead(peer)) peers.push_back(peer);
   }
   return peers;
@@ -71,7 +67,7 @@ PeerId Membership::leader() const {
   if (order_.numbers.empty()) return lowest_living();
   std::vector<PeerId> living;
   if (view_) {
-    for (const auto& [peer, stages] : view_->members()) living.push_back(peer);
+    living = view_->ids();
   }
   // Before any view, or where all members of the last are dead.
   for (const PeerId peer : initial_.all()) living.push_back(peer);
@@ -90,9 +86,7 @@ PeerId Membership::lowest_living() const {
     return true;
   };
   if (view_) {
-    const View::Roles& members = view_->members();
-    (void)std::find_if(members.begin(), members.end(),
-                       [&](const auto& member) { return take(member.first); });
+    (void)std::find_if(view_->ids().begin(), view_->ids().end(), take);
   }
   for (const auto* peers : {&initial_.workers, &initial_.spares}) {
     (void)std::find_if(peers->begin(), peers->end(), take);
@@ -102,7 +96,7 @@ PeerId Membership::lowest_living() const {
 
 std::vector<PeerId> Membership::line() const {
   std::vector<PeerId> line;
-  for (const auto& [peer, stages] : newest_view()->members()) {
+  for (const PeerId peer : newest_view()->ids()) {
     if (!is_dead(peer)) line.push_back(peer);
   }
   std::sort(line.begin(), line.end(),

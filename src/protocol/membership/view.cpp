@@ -158,6 +158,7 @@ bool View::has(const Roles& roles, PeerId peer, StageId stage) {
 
 PeerId View::leader() const {
   SWARMPI_CHECK(!members_.empty(), "a view has a member, its leader");
+  if (order_.numbers.empty()) return ids_.front();
   return std::min_element(
              members_.begin(), members_.end(),
              [this](const auto& a, const auto& b) { return order_.comes_before(a.first, b.first); })
@@ -228,6 +229,7 @@ void View::index(PeerId peer) {
   } else {
     idle_.erase(peer);
   }
+  set_in(ids_, peer, member != members_.end());
   ++revision_;
 }
 

@@ -51,6 +51,8 @@ class View {
 
   /// Live peers and the stages each serves; a spare serves none.
   const Roles& members() const { return members_; }
+  /// Their ids, in order.
+  const std::vector<PeerId>& ids() const { return ids_; }
   /// Members that receive a stage's state and every reduced gradient, but do not serve it.
   const Roles& learners() const { return learners_; }
   /// Of the stages that a member serves, those that it is leaving: it gets no new microbatches of
@@ -146,6 +148,7 @@ class View {
   LeadingOrder order_;
   Budgets budgets_;
   // Follow from these.
+  std::vector<PeerId> ids_;
   std::map<StageId, StagePeers> stages_;
   std::set<PeerId> idle_;
   std::int64_t serving_ = 0;

@@ -7,12 +7,25 @@
 #include <cstddef>
 #include <variant>
 
+#include "hardware/shared_line.hpp"
 #include "protocol/messages/messages.hpp"
 
 namespace swarmpi {
 
-/// What overtakes waits behind no more bytes of other messages on its link than these.
-inline constexpr std::size_t kMostBytesAhead = 1'000'000;
+/// What overtakes waits on its link behind what that carries in half a second, well below the
+/// shortest usual time to suspicion; but a fast link is not to stand still until its sender hears
+/// that some has come, and no link may hold more than it takes to keep one of some milliseconds
+/// busy.
+inline constexpr AheadBound kAhead{250e3, 1e6, 0.5};
+/// A receiver acknowledges as soon as it has taken so many bytes since the last time.
+inline constexpr std::size_t kAcknowledgedBytes = 125'000;
+
+/// These say that their sender lives, and change nothing of what is to be done.
+inline bool is_sign_of_life(const Message& message) {
+  return std::holds_alternative<HeartbeatMessage>(message.body) ||
+         std::holds_alternative<PingMessage>(message.body) ||
+         std::holds_alternative<PongMessage>(message.body);
+}
 
 inline bool overtakes(const Message& message) {
   return std::holds_alternative<HeartbeatMessage>(message.body) ||

@@ -158,7 +158,9 @@ SWARMPI_FIELDS(kernels::Contribution, exponent, nonfinite, overflow);
 /// A peer's contribution to one (step, stage, microbatch).
 struct ContributionFact {
   WorkId work;
-  std::vector<kernels::Contribution> tensors;  // of the stage, in tensor order
+  // Of the stage, in tensor order. None where the microbatches in the peer's sums come to no more
+  // with this one: the leader has heard of that, or has it from the peer's table (StageRow).
+  std::vector<kernels::Contribution> tensors;
 };
 SWARMPI_FIELDS(ContributionFact, work, tensors);
 /// The loss of a microbatch, known in the last stage.
@@ -199,8 +201,7 @@ struct LoadFact {
 };
 SWARMPI_FIELDS(LoadFact, view, stage, waited_s);
 
-/// Host to leader, at most one for each event: what was noted since the last. The leader's ledger
-/// counts it.
+/// Host to leader: what was noted since the last. The leader's ledger counts it.
 struct ReportMessage {
   std::vector<ContributionFact> contributions;
   std::vector<LossFact> losses;

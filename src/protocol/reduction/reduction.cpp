@@ -75,7 +75,7 @@ void Reduction::tell_finished(Outbox& outbox) {
 std::set<PeerId> Reduction::partners() const {
   std::set<PeerId> partners;
   if (plan_.pattern == ReductionPattern::ring && !learns()) {
-    partners = {replica_at(own_index_ + replicas() - 1), replica_at(own_index_ + 1)};
+    partners = {replica_at(own_index_ + replicas() - 1)};
   } else {
     partners.insert(plan_.replicas.begin(), plan_.replicas.end());
   }

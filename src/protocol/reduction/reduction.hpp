@@ -63,8 +63,7 @@ class Reduction {
   /// The seal is void: drops what waits to be added. Chunks that are in place stay.
   void close();
   bool closed() const { return closed_; }
-  /// Those who send something under this seal, and on a ring the neighbour who gets it as well;
-  /// this peer may be among them.
+  /// Those who send something under this seal; this peer may be among them.
   std::set<PeerId> partners() const;
   /// Chunks whose result is in its place.
   std::vector<std::int32_t> chunks_in_place() const;

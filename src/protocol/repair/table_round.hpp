@@ -2,6 +2,7 @@
 // Table rounds: after each change of the view all who live answer it with their tables, and the
 // leader repairs what is missing in them. A round that makes no progress is begun again.
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -20,12 +21,21 @@ using Tables = std::map<PeerId, TableMessage>;
 /// is suspected long before, so this is for a loss that nobody has noticed.
 class ProgressDeadline {
  public:
-  /// `patience_s`: of a round that follows on progress; it doubles each time that nothing came of
-  /// one, because a microbatch may take longer.
+  /// `patience_s`: of the first round. It doubles each time that nothing came of one, because a
+  /// microbatch or a reduction may take longer. Where a round was needless the wait before it, to
+  /// its end, may be twice as long from then on, up to kMostTimes this patience.
   ProgressDeadline(double patience_s, double now_s)
-      : first_patience_s_(patience_s), patience_s_(patience_s), since_s_(now_s) {}
+      : most_patience_s_(kMostTimes * patience_s),
+        first_patience_s_(patience_s),
+        patience_s_(patience_s),
+        since_s_(now_s),
+        progress_s_(now_s) {}
 
   void progress(double now_s) {
+    const double waited_s = now_s - std::exchange(progress_s_, now_s);
+    if (std::exchange(was_needless_, false)) {
+      first_patience_s_ = std::clamp(2 * waited_s, first_patience_s_, most_patience_s_);
+    }
     since_s_ = now_s;
     patience_s_ = first_patience_s_;
   }
@@ -35,17 +45,26 @@ class ProgressDeadline {
     patience_s_ *= 2;
     caused_round_ = true;
   }
-  void round_for_another_cause() { caused_round_ = false; }
+  void round_for_another_cause() { caused_round_ = was_needless_ = false; }
   /// All tables are here: time counts from now, with the patience as it is.
   void restart(double now_s) { since_s_ = now_s; }
-  /// All is repaired. Whether the round was begun because the deadline had passed.
-  bool round_ended() { return std::exchange(caused_round_, false); }
+  /// All is repaired; `was_needed`: something had to be done again. Whether the round was begun
+  /// because the deadline had passed.
+  bool round_ended(bool was_needed) {
+    was_needless_ = caused_round_ && !was_needed;
+    return std::exchange(caused_round_, false);
+  }
 
  private:
-  double first_patience_s_;
+  static constexpr double kMostTimes = 8;
+
+  double most_patience_s_;
+  double first_patience_s_;  // of a round that follows on progress
   double patience_s_;
   double since_s_;
+  double progress_s_;  // the last time
   bool caused_round_ = false;
+  bool was_needless_ = false;  // the last round, and nothing has come since
 };
 
 class TableRound {

@@ -81,19 +81,53 @@ TEST(ProgressDeadline, DoublesItsPatienceUntilSomethingComes) {
   EXPECT_TRUE(deadline.passed(4.1));
   deadline.round_at_deadline();
   deadline.restart(5);
-  EXPECT_TRUE(deadline.round_ended());
-  EXPECT_FALSE(deadline.round_ended()) << "said once";
+  EXPECT_TRUE(deadline.round_ended(true));
+  EXPECT_FALSE(deadline.round_ended(true)) << "said once";
   EXPECT_FALSE(deadline.passed(13));
   EXPECT_TRUE(deadline.passed(13.1));
   deadline.progress(14);
   EXPECT_TRUE(deadline.passed(18.1));
 }
 
+TEST(ProgressDeadline, AWaitThatNeededNoRoundMayBeTwiceAsLong) {
+  ProgressDeadline deadline(4, 0);
+  deadline.round_at_deadline();
+  deadline.restart(5);
+  deadline.round_ended(false);
+  deadline.progress(10);
+  EXPECT_FALSE(deadline.passed(30));
+  EXPECT_TRUE(deadline.passed(30.1));
+  deadline.round_at_deadline();
+  deadline.round_ended(false);
+  deadline.progress(1000);
+  EXPECT_TRUE(deadline.passed(1032.1)) << "eight times the first patience at most";
+}
+
+TEST(ProgressDeadline, ALongWaitWithoutARoundOrForAnotherCauseIsNoReasonToWaitLonger) {
+  ProgressDeadline deadline(4, 0);
+  deadline.progress(60);  // all had to load
+  EXPECT_TRUE(deadline.passed(64.1));
+  deadline.round_at_deadline();
+  deadline.round_for_another_cause();
+  deadline.round_ended(false);
+  deadline.progress(120);
+  EXPECT_TRUE(deadline.passed(124.1));
+}
+
+TEST(ProgressDeadline, WhatComesWhileTablesAreAwaitedDoesNotMakeTheRoundNeedless) {
+  ProgressDeadline deadline(4, 0);
+  deadline.round_at_deadline();
+  deadline.progress(5);
+  deadline.round_ended(true);
+  deadline.progress(20);
+  EXPECT_TRUE(deadline.passed(24.1));
+}
+
 TEST(ProgressDeadline, ADeathIsTheCauseOfItsRound) {
   ProgressDeadline deadline(4, 0);
   deadline.round_at_deadline();
   deadline.round_for_another_cause();
-  EXPECT_FALSE(deadline.round_ended());
+  EXPECT_FALSE(deadline.round_ended(true));
 }
 
 // A microbatch that peer 0 has contributed, and peer 1 has passed on without contributing.

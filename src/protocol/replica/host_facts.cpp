@@ -3,6 +3,12 @@
 #include <algorithm>
 
 namespace swarmpi {
+namespace {
+
+// In a report that waits.
+constexpr std::ptrdiff_t kMostContributions = 16;
+
+}  // namespace
 
 void HostFacts::add_loss(const MicrobatchId& microbatch, double nats) {
   losses_[microbatch] = nats;
@@ -12,6 +18,19 @@ void HostFacts::add_loss(const MicrobatchId& microbatch, double nats) {
 void HostFacts::add_hash(HashFact hash, bool in_report) {
   if (in_report) report_.hashes.push_back(hash);
   hashes_.push_back(std::move(hash));
+}
+
+bool HostFacts::can_wait(Step step) const {
+  const auto is_of_inner_stage = [step](const ContributionFact& fact) {
+    return fact.work.stage > StageId(0) && fact.work.microbatch.step == step;
+  };
+  const auto is_of_training = [step](const LossFact& fact) {
+    return fact.microbatch.purpose == Purpose::train && fact.microbatch.step == step;
+  };
+  return report_.hashes.empty() && report_.uses.empty() &&
+         std::ssize(report_.contributions) < kMostContributions &&
+         std::ranges::all_of(report_.contributions, is_of_inner_stage) &&
+         std::ranges::all_of(report_.losses, is_of_training);
 }
 
 // Those after the last commit but one are kept: a new leader agrees on them once more.

@@ -13,8 +13,9 @@ namespace swarmpi {
 
 class HostFacts {
  public:
-  void add_contribution(const WorkId& work, const std::vector<kernels::Contribution>& tensors) {
-    report_.contributions.push_back({work, tensors});
+  /// `tensors`: see ContributionFact.
+  void add_contribution(const WorkId& work, std::vector<kernels::Contribution> tensors) {
+    report_.contributions.push_back({work, std::move(tensors)});
   }
   void add_loss(const MicrobatchId& microbatch, double nats);
   /// `in_report`: the leader waits for it; else it learns of it by tables only.
@@ -37,6 +38,9 @@ class HostFacts {
 
   /// What was noted since the last report.
   bool has_report() const { return !report_.empty(); }
+  /// Whether the leader needs none of it while passes of this step go on here: it seals when all
+  /// are done, and issues the next microbatch when one has come back to the first stage.
+  bool can_wait(Step step) const;
   ReportMessage take_report() { return std::exchange(report_, {}); }
   void fill(TableMessage& table) const;
   /// What is here of committed steps, though nothing needs it; "" if nothing. For tests.

@@ -1,7 +1,6 @@
 #include "protocol/replica/job_watch.hpp"
 
 #include <algorithm>
-#include <vector>
 
 #include "protocol/membership/cpu_use.hpp"
 
@@ -13,7 +12,6 @@ constexpr double kTimesTheMedian = 30;
 // ... and so many times suspect_after_s: thirteen ranks beside three busy loops were 16 times
 // slower than alone.
 constexpr double kTimesThePatience = 10;
-constexpr std::size_t kRemembered = 31;
 
 }  // namespace
 
@@ -23,9 +21,7 @@ void JobWatch::begin(const Job& job, double awake_s) {
 
 void JobWatch::end(double duration_s) {
   if (!running_) return;
-  std::deque<double>& last = durations_s_[running_->kind];
-  last.push_back(duration_s);
-  if (last.size() > kRemembered) last.pop_front();
+  durations_[running_->kind].add(duration_s);
   running_.reset();
 }
 
@@ -42,11 +38,15 @@ void JobWatch::probed(double cpu_s, double awake_s) {
 }
 
 std::optional<double> JobWatch::median_s(const Kind& kind) const {
-  const auto found = durations_s_.find(kind);
-  if (found == durations_s_.end()) return std::nullopt;
-  std::vector<double> all(found->second.begin(), found->second.end());
-  const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
-  std::nth_element(all.begin(), middle, all.end());
+  const auto found = durations_.find(kind);
+  return found == durations_.end() ? std::nullopt : std::optional(found->second.median_s());
+}
+
+double JobWatch::Durations::median_s() const {
+  std::array<float, 31> sorted = last_s_;
+  const auto end = sorted.begin() + static_cast<std::ptrdiff_t>(std::min(next_, sorted.size()));
+  const auto middle = sorted.begin() + (end - sorted.begin()) / 2;
+  std::nth_element(sorted.begin(), middle, end);
   return *middle;
 }
 

@@ -2,12 +2,13 @@
 // Whether the job that runs is late: it takes many times as long as others of its kind and uses no
 // CPU, or it takes too long in any case. All times are of the peer's AwakeClock.
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <map>
 #include <optional>
 #include <utility>
 
+#include "core/flat_map.hpp"
 #include "protocol/messages/ports.hpp"
 #include "protocol/run_plan.hpp"
 
@@ -40,8 +41,22 @@ class JobWatch {
   /// Of the last jobs of this kind; nothing where there was none.
   std::optional<double> median_s(const Kind& kind) const;
 
+  /// What the last jobs of a kind took.
+  class Durations {
+   public:
+    void add(double duration_s) {
+      last_s_[next_++ % last_s_.size()] = static_cast<float>(duration_s);
+    }
+    /// REQUIRES: one was added.
+    double median_s() const;
+
+   private:
+    std::array<float, 31> last_s_{};
+    std::size_t next_ = 0;
+  };
+
   const RunPlan* plan_;
-  std::map<Kind, std::deque<double>> durations_s_;  // the last ones
+  FlatMap<Kind, Durations> durations_;
   std::optional<Running> running_;
 };
 

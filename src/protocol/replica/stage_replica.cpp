@@ -58,14 +58,21 @@ bool StageReplica::adds(const MicrobatchId& id) {
   return !own.settled && !own.microbatches.contains(id.index);
 }
 
-void StageReplica::add(const BackwardResult& result) {
+bool StageReplica::add(const BackwardResult& result) {
   const MicrobatchId& id = result.work.microbatch;
   Accumulator& own = accumulator(id.step);
   SWARMPI_CHECK(!own.frozen || own.settled, "a frozen accumulator takes nothing more");
   own.microbatches.insert(id.index);
+  const auto same = [](const kernels::Contribution& a, const kernels::Contribution& b) {
+    return a.exponent == b.exponent && a.nonfinite == b.nonfinite && a.overflow == b.overflow;
+  };
+  bool is_news = false;
   for (std::size_t i = 0; i < own.tensors.size(); ++i) {
+    const kernels::Contribution before = own.tensors[i];
     own.tensors[i].merge(result.contributions[i]);
+    is_news = is_news || !same(own.tensors[i], before);
   }
+  return is_news;
 }
 
 bool StageReplica::lacks(const MicrobatchId& id) {
@@ -82,10 +89,10 @@ std::optional<SealRefused> StageReplica::refusal(const SealMessage& message, con
   const Accumulator& own = accumulator(message.step);
   const Bitmap none(plan_.train_microbatches(message.step));
   const Bitmap& share = seal.microbatches.size() > 0 ? seal.microbatches : none;
+  if (learns || message.skipped || own.microbatches == share) return std::nullopt;
   // Where nothing is summed any more, it does not matter what is in the sums.
   const auto finished = static_cast<std::size_t>(seal.finished_chunks.count());
-  const bool summed = !learns && !message.skipped && finished < chunks_of(seal).chunks.size();
-  if (!summed || own.microbatches == share) return std::nullopt;
+  if (finished >= chunks_of(seal).chunks.size()) return std::nullopt;
   return SealRefused{seal.seal, message.step, stage_, own.microbatches};
 }
 

@@ -69,8 +69,8 @@ class StageReplica {
   bool takes(const MicrobatchId& id);
   /// Whether that pass adds to the sums.
   bool adds(const MicrobatchId& id);
-  /// The pass has added.
-  void add(const BackwardResult& result);
+  /// The pass has added. Whether what all that is in the sums comes to is another than before.
+  bool add(const BackwardResult& result);
   /// It has not. Whether the sums lack the microbatch; while they are settled that is noted
   /// instead, for the case that the stage is reopened.
   bool lacks(const MicrobatchId& id);

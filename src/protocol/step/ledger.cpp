@@ -47,6 +47,7 @@ void Ledger::add_stage_row(const StageRow& row, PeerId from) {
 
 void Ledger::add_measurements(StageId stage,
                               const std::vector<kernels::Contribution>& contributions) {
+  if (contributions.empty()) return;
   const auto& tensors = plan_.stage_tensors.at(stage.value);
   SWARMPI_CHECK(contributions.size() == tensors.size(), "a contribution names every tensor");
   for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -69,7 +70,9 @@ void Ledger::add_loss(const LossFact& fact) {
   }
   loss = fact.nats;
   const bool last = !training || missing_.at(fact.microbatch.index) == 0;
-  if (!sealed_ && last) ++finished_;
+  if (sealed_ || !last) return;
+  ++finished_;
+  if (!training) ++validated_;
 }
 
 void Ledger::set_facts(const std::shared_ptr<const StepFacts>& facts) {
@@ -116,8 +119,9 @@ void Ledger::recount() {
         }));
     finished_ += finished_training(i) ? 1 : 0;
   }
-  finished_ += std::count_if(validation_losses_.begin(), validation_losses_.end(),
+  validated_ = std::count_if(validation_losses_.begin(), validation_losses_.end(),
                              [&](const auto& loss) { return sealed_ || loss; });
+  finished_ += validated_;
 }
 
 // ---- Conclusions

@@ -5,6 +5,8 @@
 // again; its losses, exponents and flags stay known, for they do not depend on who computes them
 // (in a mixed run losses do, and are forgotten).
 
+#include <algorithm>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -50,6 +52,10 @@ class Ledger {
   /// known.
   bool finished(const MicrobatchId& microbatch) const;
   std::int64_t finished_count() const { return finished_; }
+  /// Microbatches that are finished, or have come back to the first stage.
+  std::int64_t returned_count() const {
+    return std::max(finished_, stages_.front().counted.count() + validated_);
+  }
   /// Whether all microbatches are finished: then the step can be sealed.
   bool complete() const;
 
@@ -87,6 +93,7 @@ class Ledger {
   std::vector<std::optional<double>> validation_losses_;
   std::vector<std::int32_t> missing_;  // of each training microbatch: stages that need it
   std::int64_t finished_ = 0;          // microbatches, of both purposes
+  std::int64_t validated_ = 0;         // of these
   Exponents measured_;
   std::set<std::int32_t> flagged_tensors_;
   std::shared_ptr<const StepFacts> sealed_;  // null until the facts are fixed

@@ -33,7 +33,8 @@ class OpenStep {
 
   // ---- Issue
   std::int64_t issued_count() const;
-  std::int64_t in_flight() const { return issued_count() - ledger_.finished_count(); }
+  /// Issued, and not back yet: reports of other stages than the first may come later than that.
+  std::int64_t in_flight() const { return issued_count() - ledger_.returned_count(); }
   /// The first of this purpose that is not issued yet; nothing if all are.
   std::optional<MicrobatchId> next_to_issue(Purpose purpose) const;
   void set_issued(const MicrobatchId& id) { issued_.at(id.purpose).insert(id.index); }

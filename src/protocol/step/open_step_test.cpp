@@ -63,6 +63,16 @@ TEST(OpenStep, IssuesEachMicrobatchOnceInOrder) {
   EXPECT_TRUE(scene.open.unfinished().empty());
 }
 
+TEST(OpenStep, WhatIsBackInTheFirstStageIsNotInFlightThoughOthersHaveNotReportedIt) {
+  Scene scene;
+  for (std::int32_t index = 0; index < 3; ++index) scene.open.set_issued(Scene::microbatch(index));
+  scene.contributes(0, 0, {0, 2});
+  EXPECT_EQ(scene.open.in_flight(), 1);
+  scene.contributes(2, 1, {0, 2});
+  scene.loses({0, 2});
+  EXPECT_EQ(scene.open.in_flight(), 1);
+}
+
 TEST(OpenStep, IsSealedOnceAllMicrobatchesAreFinished) {
   Scene scene;
   scene.contributes(0, 0, {0, 1, 2, 3, 4});

@@ -84,7 +84,11 @@ void OpenSteps::enter(const ReportMessage& message, const View& view, PeerId fro
     if (!view.serves(from, fact.work.stage)) continue;  // it has left the stage meanwhile
     if (OpenStep* open = find(fact.work.microbatch.step)) open->enter(fact, from);
   }
+  const StageId last(static_cast<std::int32_t>(plan_->stages()) - 1);
   for (const LossFact& fact : message.losses) {
+    // Where losses depend on who computes them, that of a contribution that is gone goes with it.
+    const bool trains = fact.microbatch.purpose == Purpose::train;
+    if (plan_->swarm.allow_mixed && trains && !view.serves(from, last)) continue;
     if (OpenStep* open = find(fact.microbatch.step)) open->enter(fact);
   }
 }

@@ -55,6 +55,9 @@ void InterleavedRoundRobin::all_idle() {
 }
 
 void InterleavedRoundRobin::set_peers(const std::vector<PeerId>& peers, std::size_t sender) {
+  // Most views change other stages.
+  if (peers == peers_ && sender == sender_) return;
+  peers_ = peers;
   last_estimate_ = initial_estimate();
   const double before = lowest_priority();
   const std::set<PeerId> wanted(peers.begin(), peers.end());

@@ -86,6 +86,7 @@ class InterleavedRoundRobin : public Router {
   WiringTies ties_;
   RandomStream draws_;
   std::size_t sender_ = 0;
+  std::vector<PeerId> peers_;  // as they were set
   std::map<PeerId, Candidate> candidates_;
   std::set<QueueEntry> queue_;
   bool anything_measured_ = false;

@@ -11,9 +11,6 @@
 namespace swarmpi {
 namespace {
 
-// So often the sender hears how far it has come that it need not stand still for that.
-constexpr std::size_t kAcknowledgedBytes = kMostBytesAhead / 8;
-
 std::string malformed(int endpoint) {
   return "from endpoint " + std::to_string(endpoint) +
          " came a message with an invalid prefix: is every rank the same build of swarmpi?";

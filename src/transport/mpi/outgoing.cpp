@@ -14,7 +14,10 @@ Outgoing::Outgoing(Requests& requests, Doorbell& doorbell, std::size_t fragment_
       doorbell_(doorbell),
       fragment_bytes_(fragment_bytes),
       fragments_in_flight_(fragments_in_flight),
-      counters_(counters) {}
+      counters_(counters) {
+  SWARMPI_CHECK(static_cast<double>(fragment_bytes + kAcknowledgedBytes) <= kAhead.least_bytes,
+                "a fragment fits beside what is taken and not acknowledged yet");
+}
 
 void Outgoing::open(int endpoint) {
   const auto index = static_cast<std::size_t>(endpoint);
@@ -46,7 +49,6 @@ void Outgoing::overtake(int endpoint, Lane& lane, std::shared_ptr<OutboundMessag
   will_ring(endpoint, lane);
 }
 
-// A fragment that is larger than all that may be ahead goes alone.
 void Outgoing::post(int endpoint, Lane& lane) {
   while (!lane.queue.empty() && lane.in_flight < fragments_in_flight_) {
     const std::shared_ptr<OutboundMessage>& outbound = lane.queue.front();
@@ -57,9 +59,8 @@ void Outgoing::post(int endpoint, Lane& lane) {
     }
     if (outbound->head.empty()) outbound->head = outbound->frame.head(outbound->message);
     const Piece piece = outbound->frame.piece(outbound->posted_bytes);
-    const std::size_t ahead_bytes = lane.ahead_bytes + piece.size_bytes;
-    if (lane.ahead_bytes > 0 && ahead_bytes > kMostBytesAhead) return;
-    lane.ahead_bytes = ahead_bytes;
+    if (!lane.window.admits(piece.size_bytes)) return;
+    lane.window.sent(piece.size_bytes, clock_.now_s());
     const std::byte* from = piece.of_payload ? payload->data() : outbound->head.data();
     requests_.send(RequestKind::send, endpoint, kStreamTag, from + piece.offset, piece.size_bytes,
                    outbound);
@@ -90,7 +91,7 @@ void Outgoing::will_ring(int endpoint, Lane& lane) {
 void Outgoing::taken(int endpoint, std::size_t size_bytes) {
   Lane& lane = lanes_[static_cast<std::size_t>(endpoint)];
   if (lane.lost) return;
-  lane.ahead_bytes -= std::min(size_bytes, lane.ahead_bytes);
+  lane.window.taken(size_bytes, clock_.now_s());
   post(endpoint, lane);
 }
 

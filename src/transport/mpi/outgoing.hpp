@@ -9,8 +9,10 @@
 #include <memory>
 #include <vector>
 
+#include "core/clock.hpp"
 #include "transport/mpi/doorbell.hpp"
 #include "transport/mpi/requests.hpp"
+#include "transport/mpi/send_window.hpp"
 #include "transport/transport.hpp"
 #include "transport/wire/frame.hpp"
 
@@ -54,7 +56,7 @@ class Outgoing {
     std::deque<std::shared_ptr<OutboundMessage>> queue;  // those not posted as a whole
     int in_flight = 0;                                   // fragments that MPI has not taken
     int overtaking = 0;
-    std::size_t ahead_bytes = 0;  // that the receiver has not taken, as far as it has said
+    SendWindow window;
     bool to_ring = false;
     bool late = false;  // is in late_
     bool lost = false;
@@ -69,6 +71,7 @@ class Outgoing {
   std::size_t fragment_bytes_;
   int fragments_in_flight_;
   TransportCounters& counters_;
+  WallClock clock_;
   std::vector<Lane> lanes_;  // by endpoint
   std::vector<int> to_ring_;
   std::vector<int> late_;    // whose first message has waited for its payload
