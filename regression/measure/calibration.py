@@ -46,8 +46,8 @@ QUEUE_KB = 4000  # more than all pairs of a peer have under way: nothing is lost
 # Packets that the kernel leaves in one piece: a line carries pieces, not bytes.
 PACKETS_IN_A_PIECE = 4
 MEMORY = "/dev/shm"  # a step is synced before the next one: disks are not what is compared
-# Name spaces may not choose cubic, Linux's default, unless the machine is changed. Both begin alike,
-# but that cubic may end its slow start earlier.
+# Name spaces may not choose cubic, Linux's default, unless the machine is changed. Both begin
+# alike, but that cubic may end its slow start earlier.
 CONGESTION = "reno"
 GUESS = Constants(rate_share=0.95, message_s=0.001, pass_s=0.001)
 STEPS_OF_FIT = Constants(rate_share=0.005, message_s=0.0005, pass_s=0.0005)
