@@ -10,10 +10,10 @@ alone, on a third of the decks, which a seeded draw takes; errors are told for t
 
 usage: calibration.py --work FOLDER [--cases NAME ...] [--kinds KIND ...] [--lanes N] [--seed S]
                       [--record FILE.json] [--plot FILE.png]
-What has been run stays in FOLDER, as NAME.KIND.json, and is not run again: emulated runs are asked
-for with `--kinds real`, then all, once the constants are fitted. Needs root, /dev/net/tun, an Open
-MPI with ULFM, h5py, and matplotlib for --plot. Other work on the machine disturbs it: run it by
-`chrt -r 1`. The program is $SWARMPI. Exit status: 1 if a run failed or somebody was suspected.
+What has been run stays in FOLDER, as NAME.KIND.json, and is not run again, nor are constants fitted
+again: they are in constants.json there. Needs root, /dev/net/tun, an Open MPI with ULFM, h5py, and
+matplotlib for --plot. Other work on the machine disturbs it: run it by `chrt -r 1`. The program is
+$SWARMPI. Exit status: 1 if a run failed or somebody was suspected.
 """
 
 import argparse
@@ -46,8 +46,8 @@ QUEUE_KB = 4000  # more than all pairs of a peer have under way: nothing is lost
 # Packets that the kernel leaves in one piece: a line carries pieces, not bytes.
 PACKETS_IN_A_PIECE = 4
 MEMORY = "/dev/shm"  # a step is synced before the next one: disks are not what is compared
-# The windows of slow start that TCP has for certain; what name spaces may choose without a change
-# of the machine.
+# Name spaces may not choose cubic, Linux's default, unless the machine is changed. Both begin
+# alike, but that cubic may end its slow start earlier.
 CONGESTION = "reno"
 GUESS = Constants(rate_share=0.95, message_s=0.001, pass_s=0.001)
 STEPS_OF_FIT = Constants(rate_share=0.005, message_s=0.0005, pass_s=0.0005)

@@ -174,9 +174,9 @@ struct DeviceConfig {
 struct LinkConfig {
   std::string name;
   double latency_s = 0;
-  double jitter_s = 0;   ///< the most by which the latency is longer, at random
-  double up_mbps = 0;    ///< 0: no bound
-  double down_mbps = 0;  ///< 0: no bound
+  double jitter_s = 0;      ///< the most by which the latency is longer, at random
+  double up_mbps = 0;       ///< 0: no bound
+  double down_mbps = 0;     ///< 0: no bound
   bool slow_start = false;  ///< connections begin slowly after a pause, as TCP's do
 };
 

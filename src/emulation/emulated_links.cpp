@@ -32,10 +32,7 @@ bool emulates_links(const Config& config) {
 
 EmulatedLinks::EmulatedLinks(PeerId self, Transport& below, const Config& config,
                              const Clock& clock)
-    : self_(self),
-      below_(below),
-      clock_(clock),
-      network_(config, kAhead) {}
+    : self_(self), below_(below), clock_(clock), network_(config, kAhead) {}
 
 void EmulatedLinks::send(PeerId to, Message message) {
   if (to == self_) return below_.send(to, std::move(message));
