@@ -29,8 +29,8 @@ void SendWindow::taken(std::size_t size_bytes, double now_s) {
   const double took_s = now_s - last.at_s;
   if (last.ahead_bytes == 0 || took_s <= 0) return;
   const double in_time_bytes = static_cast<double>(last.ahead_bytes) / took_s * kAhead.most_s;
-  most_bytes_ = static_cast<std::size_t>(
-      std::clamp(in_time_bytes, kAhead.least_bytes, kAhead.most_bytes));
+  most_bytes_ =
+      static_cast<std::size_t>(std::clamp(in_time_bytes, kAhead.least_bytes, kAhead.most_bytes));
 }
 
 }  // namespace swarmpi
