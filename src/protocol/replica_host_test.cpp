@@ -37,6 +37,14 @@ class MiddlePeer {
   Actions forward(std::int32_t from, std::shared_ptr<const Path> path = nullptr) {
     return hears(from, ForwardMessage{kWork, payload(), std::move(path)});
   }
+  // Of the first step after the one that all went back to.
+  Actions forward_of(Incarnation incarnation, std::int32_t from) {
+    const WorkId work{{Step(1), Purpose::train, 0}, StageId(1)};
+    return peer_.handle(
+        MessageArrived{PeerId(from),
+                       {incarnation, view_.number, ForwardMessage{work, payload(), nullptr}}},
+        now_s);
+  }
   Actions forward_again(std::int32_t from, std::int32_t index) {
     return hears(from, ForwardMessage{numbered(index), payload(), nullptr});
   }
@@ -228,7 +236,7 @@ TEST(ReplicaHost, AReportWaitsNoLongerThanAHeartbeatTakes) {
   peer.has_backward_passes(4);
   peer.backward_done(0);
   EXPECT_FALSE(report_in(peer.backward_done(1)));
-  peer.now_s += MiddlePeer::plan().swarm.heartbeat_s;
+  peer.now_s += 1.01 * MiddlePeer::plan().swarm.heartbeat_s;
   const Actions later = peer.backward_done(2);
   ASSERT_TRUE(report_in(later));
   EXPECT_EQ(report_in(later)->contributions.size(), 2u);
@@ -329,6 +337,17 @@ TEST(ReplicaHost, EachLeaderIsToldWhatCannotBeLoaded) {
   const StageLoaded too_late{Incarnation(1), StageId(1), true, "stage-1.h5 is damaged"};
   peer.goes_back(2);
   EXPECT_TRUE(receivers<DamagedMessage>(peer.finishes(too_late)).empty());
+}
+
+TEST(ReplicaHost, WhatWasSentBeforeAllWentBackIsDroppedThoughItComesLate) {
+  const auto begins_after_loading = [](std::int64_t incarnation) {
+    MiddlePeer peer;
+    peer.goes_back(1);
+    peer.forward_of(Incarnation(incarnation), 1);
+    return starts<ForwardJob>(peer.finishes(StageLoaded{Incarnation(1), StageId(1)}));
+  };
+  EXPECT_FALSE(begins_after_loading(0));
+  EXPECT_TRUE(begins_after_loading(1));
 }
 
 // Peer 3, which has the output, dies during this peer's backward pass. Peer 1, which asks for the
