@@ -54,7 +54,7 @@ std::optional<Event> EmulatedLinks::receive() {
   const Nanoseconds now = this->now();
   book_time(now);
   release(now);
-  if (std::optional<Event> due = arrivals_.take(now)) return due;
+  if (std::optional<Event> due = take_due(now)) return due;
   return take_arrivals();
 }
 
@@ -63,26 +63,39 @@ std::optional<Event> EmulatedLinks::take_arrivals() {
   while (std::optional<Event> event = below_.receive()) {
     if (std::optional<Event> passed = pass(*std::move(event), now())) return passed;
   }
-  return arrivals_.take(now());
+  return take_due(now());
+}
+
+std::optional<Event> EmulatedLinks::take_due(Nanoseconds now) {
+  std::optional<Arrival> due = arrivals_.take(now);
+  return due ? std::optional(std::move(due->event)) : std::nullopt;
+}
+
+void EmulatedLinks::hold_loss(const PeerLost& lost, Nanoseconds now) {
+  Nanoseconds last = network_.leave({lost.peer, self_, 0}, now).last;
+  arrivals_.drop(lost.peer, [&](const Arrival& held) {
+    const bool goes = held.from == lost.peer && held.sent > now;
+    if (held.from == lost.peer && !goes) last = std::max(last, held.due);
+    return goes;
+  });
+  arrivals_.hold(lost.peer, false, last, {lost, lost.peer, now, last});
 }
 
 std::optional<Event> EmulatedLinks::pass(Event event, Nanoseconds now) {
   const auto* arrived = std::get_if<MessageArrived>(&event);
   const auto* lost = std::get_if<PeerLost>(&event);
   if (lost != nullptr) {
-    // Behind all that has come from it, as late as a message from it would be.
-    const Passage notice = network_.leave({lost->peer, self_, 0}, now);
-    const PeerId peer = lost->peer;
-    arrivals_.hold(peer, false, notice.last, std::move(event));
-    return arrivals_.take(now);
+    hold_loss(*lost, now);
+    return take_due(now);
   }
   if (arrived == nullptr || arrived->from == self_) return event;
   const PeerId from = arrived->from;
   const Shipment received = shipment(from, self_, arrived->message);
-  const Nanoseconds due = network_.arrive(received, {now, now + network_.spread(received)});
+  const Nanoseconds sent = now + network_.spread(received);
+  const Nanoseconds due = network_.arrive(received, {now, sent});
   busy_until_ = std::max(busy_until_, due);
   if (due <= now && arrivals_.is_free(from, received.overtakes, now)) return event;
-  arrivals_.hold(from, received.overtakes, due, std::move(event));
+  arrivals_.hold(from, received.overtakes, due, {std::move(event), from, sent, due});
   return std::nullopt;
 }
 

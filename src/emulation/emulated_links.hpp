@@ -48,6 +48,13 @@ class EmulatedLinks final : public Transport {
     Message message;
   };
 
+  struct Arrival {
+    Event event;
+    PeerId from;
+    Nanoseconds sent = 0;  // when its last byte has left the sender's line
+    Nanoseconds due = 0;
+  };
+
   Nanoseconds now() const { return to_ns(clock_.now_s()); }
   /// Hands all to the transport below whose time has come.
   void release(Nanoseconds now);
@@ -55,6 +62,11 @@ class EmulatedLinks final : public Transport {
   std::optional<Event> take_arrivals();
   /// Holds the event if it crosses the links; else it comes back.
   std::optional<Event> pass(Event event, Nanoseconds now);
+  /// Holds the notice behind all that has come from the peer; of what was still leaving it the rest
+  /// never comes.
+  void hold_loss(const PeerLost& lost, Nanoseconds now);
+  /// One that is held, and due.
+  std::optional<Event> take_due(Nanoseconds now);
   /// Counts the time since the last call in which something was on its way.
   void book_time(Nanoseconds now);
 
@@ -63,7 +75,7 @@ class EmulatedLinks final : public Transport {
   const Clock& clock_;
   Network network_;
   HeldMessages<Departure> departures_;
-  HeldMessages<Event> arrivals_;
+  HeldMessages<Arrival> arrivals_;
   Nanoseconds busy_until_ = 0;  // something leaves or arrives
   Nanoseconds booked_ = 0;
   double below_carried_s_ = 0;

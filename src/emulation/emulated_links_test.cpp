@@ -144,6 +144,25 @@ TEST_F(EmulatedLinksTest, APeersLossComesBehindItsMessagesAndOverTheLink) {
   EXPECT_EQ(received(links, 0.02), Numbers{kLost});
 }
 
+TEST_F(EmulatedLinksTest, WhatWasStillLeavingAPeerThatDiesNeverComes) {
+  EmulatedLinks links(kSelf, below_, deck(0, 0.008, 0.008), clock_);
+  below_.events.emplace_back(MessageArrived{kOther, large(2000)});  // takes 2.2 s to leave
+  EXPECT_EQ(received(links, 0), Numbers{});
+  below_.events.emplace_back(PeerLost{kOther});
+  EXPECT_EQ(received(links, 0.5), Numbers{kLost}) << "the loss does not wait for it";
+  EXPECT_EQ(received(links, 10), Numbers{});
+}
+
+TEST_F(EmulatedLinksTest, WhatHadLeftItComesBeforeTheLoss) {
+  EmulatedLinks links(kSelf, below_, deck(0, 0.008, 0.008), clock_);
+  below_.events.emplace_back(MessageArrived{kOther, large(2000)});
+  below_.events.emplace_back(MessageArrived{kThird, large(2000)});  // they share the downlink
+  EXPECT_EQ(received(links, 0), Numbers{});
+  below_.events.emplace_back(PeerLost{kThird});
+  EXPECT_EQ(received(links, 2.3), Numbers{kLarge});
+  EXPECT_EQ(received(links, 10), (Numbers{kLarge, kLost}));
+}
+
 TEST_F(EmulatedLinksTest, WhatAPeerSendsItselfIsNotHeld) {
   EmulatedLinks links(kSelf, below_, deck(1, 1, 1), clock_);
   send(links, 0, kSelf, 1);

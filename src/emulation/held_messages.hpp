@@ -36,6 +36,13 @@ class HeldMessages {
     if (held_.empty() || held_.begin()->first.first > now) return std::nullopt;
     return std::move(held_.extract(held_.begin()).mapped());
   }
+  /// Drops what `goes`, all to or from `peer`; what is held of it from now on does not wait for
+  /// that.
+  template <class Goes>
+  void drop(PeerId peer, Goes goes) {
+    for (const bool overtakes : {false, true}) last_due_.erase({peer, overtakes});
+    std::erase_if(held_, [&](const auto& held) { return goes(held.second); });
+  }
   void clear() {
     held_.clear();
     last_due_.clear();

@@ -18,6 +18,7 @@ Nanoseconds TcpWindow::pass(std::int64_t bytes, const Path& path, Nanoseconds no
   while (sent_ > in_flight() && in_flight() * path.ns_per_byte < round_trip_ns) {
     sent_ -= in_flight();
     begun_ += path.round_trip;
+    full_at_ = begun_;
     window_ = std::min(2 * window_, 2 * most_in_flight_);
   }
   free_at_ = begun_ + std::llround(sent_ * path.ns_per_byte);

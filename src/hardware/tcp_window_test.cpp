@@ -43,6 +43,15 @@ TEST(TcpWindow, ItIsHalvedForEachTimeoutInWhichNothingFilledIt) {
       << "as at the beginning";
 }
 
+// Five first windows are two that were full, and a remainder of less than half of the third.
+TEST(TcpWindow, AWindowWasFullThoughLittleIsLeftAfterIt) {
+  TcpWindow window;
+  const Nanoseconds late = 100'000 * kMs;
+  const Nanoseconds free_at = window.pass(4 * kFirstWindow, kFar, late);
+  const Nanoseconds soon = free_at + 100 * kMs;
+  EXPECT_EQ(window.pass(4 * kFirstWindow, kFar, soon), soon + 4 * kFirstWindow * 160);
+}
+
 TEST(TcpWindow, AFewTimeoutsLeaveSomeOfIt) {
   TcpWindow window;
   const Nanoseconds free_at = window.pass(200'000, kFar, 0);

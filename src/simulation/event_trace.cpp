@@ -125,7 +125,7 @@ struct Words {
 };
 
 // Heartbeats and timers, which would hide all else.
-bool is_sign_of_life(const Message& message) {
+bool is_heartbeat(const Message& message) {
   return std::holds_alternative<HeartbeatMessage>(message.body);
 }
 
@@ -143,7 +143,7 @@ void EventTrace::line(double now_s, PeerId peer, char sign, const std::string& w
 
 void EventTrace::happened(double now_s, PeerId peer, const Event& event) {
   if (const auto* arrived = std::get_if<MessageArrived>(&event)) {
-    if (is_sign_of_life(arrived->message)) return;
+    if (is_heartbeat(arrived->message)) return;
     line(now_s, peer, '<', "from " + Words::of(arrived->from) + ": " + describe(arrived->message));
   } else if (!std::holds_alternative<TimerDue>(event)) {
     line(now_s, peer, '<', Words::of(event));
@@ -152,7 +152,7 @@ void EventTrace::happened(double now_s, PeerId peer, const Event& event) {
 
 void EventTrace::asked(double now_s, PeerId peer, const Action& action) {
   if (const auto* send = std::get_if<Send>(&action)) {
-    if (is_sign_of_life(send->message)) return;
+    if (is_heartbeat(send->message)) return;
     line(now_s, peer, '>', "to " + Words::of(send->to) + ": " + describe(send->message));
   } else if (!std::holds_alternative<SetTimer>(action)) {
     line(now_s, peer, '>', Words::of(action));
