@@ -351,7 +351,7 @@ def main():
     options = parser.parse_args()
     why_not = emulated_hosts.missing(True) or ("" if reports_deaths() else "this MPI has no ULFM")
     if why_not:
-        print(f"not run: {why_not}")
+        print(f"not measured: {why_not}")
         return 77
     options.work.mkdir(parents=True, exist_ok=True)
     cases = [case for case in CASES if case.name in options.cases]
