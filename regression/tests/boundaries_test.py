@@ -97,6 +97,7 @@ class Swarms(SwarmpiTest):
                         f"{recovery}{rank}",
                         *settings,
                         f"swarm.recovery={recovery}",
+                        "swarm.wiring=fixed",  # each replica has a microbatch, however slow it is
                         "faults.mode=emulated",
                         f"faults.at=[{{step = 3, peer = {rank}, event = 'kill', "
                         "point = 'forward'}]",
