@@ -4,14 +4,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from paper_runs import WIDTHS, coded, model_of
+from run_file import METHODS
 
-METHODS = {
-    "swarm": "SWARM",
-    "gpipe": "GPipe",
-    "1f1b": "1F1B",
-    "data_parallel": "data parallel",
-    "zero_offload": "ZeRO-Offload",
-}
 WHOLE = ("data_parallel", "zero_offload")  # all layers in one stage
 PIPELINES = 4
 TRIPS_MS = (0, 100)

@@ -12,9 +12,9 @@
 
 namespace swarmpi {
 
-/// What overtakes waits on its link behind what that carries in half a second, well below the
-/// shortest usual time to suspicion; but a fast link is not to stand still until its sender hears
-/// that some has come, and no link may hold more than it takes to keep one of some milliseconds
+/// What overtakes waits on its link behind what that carries in half a second, well below the usual
+/// time to suspicion; but behind so much at least that a link does not stand still until its sender
+/// hears that some has come, and behind no more than keeps one of some milliseconds and 1 Gbit/s
 /// busy.
 inline constexpr AheadBound kAhead{250e3, 1e6, 0.5};
 /// A receiver acknowledges as soon as it has taken so many bytes since the last time.
