@@ -101,14 +101,8 @@ Nanoseconds Network::pass(SharedLine& line, const Shipment& shipment,
                    shipment.overtakes ? ahead_ : AheadBound());
 }
 
-Nanoseconds Network::send(const Shipment& shipment, Nanoseconds now) {
-  if (shipment.from == shipment.to) return now;
-  const Passage passage = leave(shipment, now);
-  const Nanoseconds first_byte = passage.last - spread(shipment);
-  return arrive(shipment, {std::max(passage.first, first_byte), passage.last});
-}
-
 Passage Network::leave(const Shipment& shipment, Nanoseconds now) {
+  if (shipment.from == shipment.to) return {now, now};
   Access& from = access(shipment.from);
   const Access& to = class_of(shipment.to);
   Passage passage{now, now};
@@ -123,6 +117,7 @@ Passage Network::leave(const Shipment& shipment, Nanoseconds now) {
 }
 
 Nanoseconds Network::arrive(const Shipment& shipment, const Passage& passage) {
+  if (shipment.from == shipment.to) return passage.last;
   return pass(access(shipment.to).down, shipment, passage);
 }
 

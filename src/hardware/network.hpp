@@ -39,23 +39,21 @@ class Network {
   /// `ahead`: of its pair, that what overtakes waits for.
   explicit Network(const Config& config, const AheadBound& ahead = {});
 
-  /// When a message has arrived as a whole that is handed over now. To oneself: at once. `now` must
-  /// not go back from call to call. Where links have jitter, or a small message follows a large
-  /// one, it may arrive before one that was sent to the same peer before it: whoever delivers them
-  /// keeps the order.
-  Nanoseconds send(const Shipment& shipment, Nanoseconds now);
+  // A message takes two calls, one by who knows what leaves the sender, and one by who knows what
+  // comes to the receiver. Each line is told of it as its first byte comes there: what comes
+  // meanwhile from others then shares the line with it. Where links have jitter, or a small message
+  // follows a large one, it may arrive before one that was sent to the same peer before it: whoever
+  // delivers them keeps the order.
 
-  // ---- The two halves of send(), for peers in different processes: the sender knows what leaves
-  // it, the receiver what comes to it.
-
-  /// When the message's bytes come to the receiver's downlink.
+  /// When the message's bytes come to the receiver's downlink, if it is handed over now: the first
+  /// one as soon as it may, the last one behind all that leaves before it. To oneself: at once.
+  /// `now` must not go back from call to call.
   Passage leave(const Shipment& shipment, Nanoseconds now);
+  /// How long after its first byte the last one comes to the receiver's downlink, at least: the
+  /// other call is due so long before the last byte comes.
+  Nanoseconds spread(const Shipment& shipment);
   /// When the message has passed the receiver's downlink.
   Nanoseconds arrive(const Shipment& shipment, const Passage& passage);
-  /// How long after its first byte the last one comes to the receiver's downlink, at least. A
-  /// sender hands the message to the receiver so long before the last byte comes: what comes
-  /// meanwhile from others then shares the downlink with it.
-  Nanoseconds spread(const Shipment& shipment);
 
   /// Whether messages to and from this peer take time.
   bool concerns(PeerId peer) const;

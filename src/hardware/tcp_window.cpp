@@ -12,7 +12,7 @@ constexpr Nanoseconds kTimeoutMargin = 300'000'000;
 }  // namespace
 
 Nanoseconds TcpWindow::pass(std::int64_t bytes, const Path& path, Nanoseconds now) {
-  if (now >= free_at_) begin_burst(path, now);
+  if (now >= std::max(free_at_, begun_ + path.round_trip)) begin_burst(path, now);
   sent_ += static_cast<double>(bytes);
   const auto round_trip_ns = static_cast<double>(path.round_trip);
   while (sent_ > in_flight() && in_flight() * path.ns_per_byte < round_trip_ns) {

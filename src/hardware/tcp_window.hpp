@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "core/virtual_time.hpp"
 
@@ -31,8 +32,8 @@ class TcpWindow {
 
   double most_in_flight_;
   double window_ = kFirstBytes;
-  double sent_ = 0;        // in the round trip, or with an open window the burst, that began
-  Nanoseconds begun_ = 0;  // then
+  double sent_ = 0;  // in the round trip, or with an open window the burst, that began
+  Nanoseconds begun_ = std::numeric_limits<Nanoseconds>::min() / 2;  // then
   Nanoseconds free_at_ = 0;
   Nanoseconds full_at_ = 0;  // when the window was full the last time
 

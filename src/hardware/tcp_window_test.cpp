@@ -24,6 +24,17 @@ TEST(TcpWindow, AWindowDoublesInEachRoundTripUntilItIsAsWideAsThePath) {
   EXPECT_EQ(other.pass(1'000'000, kFar, 0), 250 * kMs + rest * 160);
 }
 
+// What has left is acknowledged a round trip later, though the line is idle meanwhile.
+TEST(TcpWindow, WhatComesBeforeAcknowledgementsFillsTheSameWindow) {
+  TcpWindow window;
+  const Nanoseconds late = 100'000 * kMs;
+  window.pass(kFirstWindow, kFar, late);
+  EXPECT_EQ(window.pass(kFirstWindow, kFar, late + 10 * kMs), late + 50 * kMs + kFirstWindow * 160);
+  EXPECT_EQ(window.pass(kFirstWindow, kFar, late + 101 * kMs),
+            late + 101 * kMs + kFirstWindow * 160)
+      << "two windows have come back";
+}
+
 TEST(TcpWindow, AWideWindowStaysWideWhileItIsUsed) {
   TcpWindow window;
   Nanoseconds free_at = window.pass(1'000'000, kFar, 0);

@@ -1,5 +1,6 @@
 #include "simulation/deck_models.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <variant>
@@ -27,6 +28,10 @@ std::optional<Kind> kind_of(const Job& job, bool recomputes) {
   if (backward == nullptr) return std::nullopt;
   if (!backward->add) return kBackwardAgain;
   return recomputes ? kBackwardWithForward : kBackward;
+}
+
+Shipment shipment(PeerId from, PeerId to, const Message& message) {
+  return {from, to, wire_bytes(message), overtakes(message)};
 }
 
 }  // namespace
@@ -66,11 +71,21 @@ NetworkLinks::NetworkLinks(const Config& config) : network_(config, kAhead) {}
 
 Delivery NetworkLinks::deliver(PeerId from, PeerId to, const Message& message, double now_s) {
   if (from == to) return {0, 1};
-  const std::int64_t bytes = wire_bytes(message);
-  sent_bytes_ += bytes;
-  if (!network_.concerns(from) && !network_.concerns(to)) return {kIdealLatencyS, 1};
+  const Shipment sent = shipment(from, to, message);
+  sent_bytes_ += sent.bytes;
+  if (is_ideal(from, to)) return {kIdealLatencyS, 1};
   const Nanoseconds now = to_ns(now_s);
-  return {to_s(network_.send({from, to, bytes, overtakes(message)}, now) - now), 1};
+  const Passage passage = network_.leave(sent, now);
+  const Nanoseconds waits = passage.last - network_.spread(sent) - passage.first;
+  return {to_s(passage.first - now), 1, to_s(std::max(waits, Nanoseconds{0}))};
+}
+
+double NetworkLinks::takes_s(PeerId from, PeerId to, const Message& message,
+                             const Delivery& delivery, double now_s) {
+  if (from == to || is_ideal(from, to)) return delivery.delay_s;
+  const Shipment sent = shipment(from, to, message);
+  const Nanoseconds now = to_ns(now_s), first = now + to_ns(delivery.delay_s);
+  return to_s(network_.arrive(sent, {first, first + network_.spread(sent)}) - now);
 }
 
 DeathPropagation NetworkLinks::death_propagation(PeerId, PeerId) {

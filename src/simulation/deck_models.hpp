@@ -43,11 +43,17 @@ class NetworkLinks final : public LinkModel {
  public:
   explicit NetworkLinks(const Config& config);
   Delivery deliver(PeerId from, PeerId to, const Message& message, double now_s) override;
+  double takes_s(PeerId from, PeerId to, const Message& message, const Delivery& delivery,
+                 double now_s) override;
   DeathPropagation death_propagation(PeerId, PeerId) override;
   /// Between different peers, so far.
   std::int64_t sent_bytes() const { return sent_bytes_; }
 
  private:
+  bool is_ideal(PeerId from, PeerId to) const {
+    return !network_.concerns(from) && !network_.concerns(to);
+  }
+
   Network network_;
   std::int64_t sent_bytes_ = 0;
 };

@@ -17,8 +17,9 @@ namespace swarmpi {
 
 /// How a message is delivered.
 struct Delivery {
-  double delay_s = 0;
-  int copies = 1;  ///< 0: the message is lost; 2: it arrives twice
+  double delay_s = 0;  ///< of its first byte, once it leaves
+  int copies = 1;      ///< 0: the message is lost; 2: it arrives twice
+  double waits_s = 0;  ///< at its sender, before it leaves; with a sender that dies it is lost
 };
 
 /// How a death becomes known to one other peer. Times are in seconds after the death.
@@ -39,6 +40,11 @@ class LinkModel {
   /// The world keeps messages between two peers in order: one that would overtake another arrives
   /// with it; but for what overtakes().
   virtual Delivery deliver(PeerId from, PeerId to, const Message& message, double now_s) = 0;
+  /// How long after it leaves, which is now, a message is there as a whole.
+  virtual double takes_s(PeerId /*from*/, PeerId /*to*/, const Message&, const Delivery& delivery,
+                         double /*now_s*/) {
+    return delivery.delay_s;
+  }
   /// Time from the order of one peer to kill another until the victim is dead.
   virtual double kill_delivery_s(PeerId, PeerId) { return 1e-3; }
   virtual DeathPropagation death_propagation(PeerId, PeerId) {

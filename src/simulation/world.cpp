@@ -8,7 +8,6 @@
 
 #include "core/check.hpp"
 #include "core/overloaded.hpp"
-#include "protocol/messages/lanes.hpp"
 
 namespace swarmpi {
 void VirtualWorld::add(PeerId id, std::unique_ptr<Peer> peer, VirtualCompute& compute,
@@ -129,6 +128,10 @@ bool VirtualWorld::step() {
 }
 
 bool VirtualWorld::happen(Member& member, Pending& next) {
+  if (auto* leaving = std::get_if<Leaving>(&next)) {
+    if (!dead(member.id)) leave(member.id, member, leaving->send, leaving->delivery);
+    return false;
+  }
   if (const auto* delivery = std::get_if<KillDelivery>(&next)) {
     deliver_kill(member.id, member, *delivery);
     return false;
@@ -170,10 +173,11 @@ Nanoseconds VirtualWorld::held_until(const Member& member, const Pending& next) 
 }
 
 bool VirtualWorld::held_by_stop(const Member& member, const Pending& next) const {
-  const bool lands = std::holds_alternative<KillDelivery>(next);
+  const bool goes_on =
+      std::holds_alternative<KillDelivery>(next) || std::holds_alternative<Leaving>(next);
   // Writes of a killed peer keep their order, so they wait, too.
   const bool concerns = member.is_active() || std::holds_alternative<Written>(next);
-  return concerns && !lands && now_ < member.stopped_until;
+  return concerns && !goes_on && now_ < member.stopped_until;
 }
 
 Nanoseconds VirtualWorld::held_by_trickle(PeerId to, const Pending& next) {
@@ -291,12 +295,25 @@ void VirtualWorld::send(PeerId from, Member& member, Send& send) {
   if (to == nullptr || !to->is_active()) return;
   const Delivery delivery = links_.deliver(from, send.to, send.message, now_s());
   if (delivery.copies == 0) return;
-  auto& arrivals = overtakes(send.message) ? member.last_overtaking : member.last_arrival;
-  Nanoseconds& last = arrivals[send.to];
+  Nanoseconds& leaves = member.last(send.to, send.message).leaves;
+  if (leaves < now_ && delivery.waits_s == 0) return leave(from, member, send, delivery);
+  leaves = std::max(leaves, after(delivery.waits_s));
+  if (may_be_awaited(send.message)) {
+    member.carried.add(now_s(), to_s(leaves));
+    to->carried.add(now_s(), to_s(leaves));
+  }
+  push(leaves, from, Leaving{std::move(send), delivery});
+}
+
+void VirtualWorld::leave(PeerId from, Member& member, Send& send, const Delivery& delivery) {
+  Member* const to = find(send.to);
+  if (!to->is_active()) return;
   const Cut* cut = cut_of(from, send.to);
   if (cut != nullptr && cut->until == kNever) return;
-  const Nanoseconds leaves = cut == nullptr ? now_ : cut->until;
-  last = std::max({last, leaves + to_ns(delivery.delay_s), to->start});
+  const Nanoseconds begins = cut == nullptr ? now_ : cut->until;
+  const double takes_s = links_.takes_s(from, send.to, send.message, delivery, now_s());
+  Nanoseconds& last = member.last(send.to, send.message).arrives;
+  last = std::max({last, begins + to_ns(takes_s), to->start});
   if (send.to != from && may_be_awaited(send.message)) {
     member.carried.add(now_s(), to_s(last));
     to->carried.add(now_s(), to_s(last));

@@ -16,6 +16,7 @@
 #include "core/check.hpp"
 #include "core/flat_map.hpp"
 #include "core/virtual_time.hpp"
+#include "protocol/messages/lanes.hpp"
 #include "protocol/observer.hpp"
 #include "protocol/peer.hpp"
 #include "simulation/event_queue.hpp"
@@ -125,10 +126,24 @@ class VirtualWorld {
     std::int64_t loads_for = 0;  // the newest incarnation that it has asked a stage for
     Nanoseconds disk_hangs_until = 0;
     Nanoseconds jobs_hang_since = 0, jobs_hang_until = 0;
+    /// When the last message to a peer leaves that had to wait, and when the last one arrives.
+    struct LastMessage {
+      Nanoseconds leaves = -1;
+      Nanoseconds arrives = 0;
+    };
     std::int64_t timers = 0;                       // set so far; only the last one comes due
-    FlatMap<PeerId, Nanoseconds> last_arrival;     // of messages to each peer, but for those that
-    FlatMap<PeerId, Nanoseconds> last_overtaking;  // overtake them
+    FlatMap<PeerId, LastMessage> last_message;     // to each peer, but for those that
+    FlatMap<PeerId, LastMessage> last_overtaking;  // overtake them
     TimeCarried carried;                           // to it and from it
+
+    LastMessage& last(PeerId to, const Message& message) {
+      return (overtakes(message) ? last_overtaking : last_message)[to];
+    }
+  };
+  /// A message that has waited at its sender leaves it.
+  struct Leaving {
+    Send send;
+    Delivery delivery;
   };
   struct TimerEnd {
     std::int64_t number = 0;
@@ -146,7 +161,8 @@ class VirtualWorld {
     std::int64_t abandoned = 0;  // how often its lane had been, when it was asked for
     std::int64_t number = 0;     // since then
   };
-  using Pending = std::variant<TimerEnd, Event, Written, KillDelivery, VirtualCollectives::Tick>;
+  using Pending =
+      std::variant<TimerEnd, Event, Written, KillDelivery, VirtualCollectives::Tick, Leaving>;
   struct Cut {
     Nanoseconds until;
     bool reachable;
@@ -185,6 +201,9 @@ class VirtualWorld {
   void push(Nanoseconds at, PeerId to, KillDelivery what) {
     queue_.push(at, to).emplace<KillDelivery>(what);
   }
+  void push(Nanoseconds at, PeerId from, Leaving what) {
+    queue_.push(at, from).emplace<Leaving>(std::move(what));
+  }
   void push(Nanoseconds at, PeerId to, VirtualCollectives::Tick what) {
     queue_.push(at, to).emplace<VirtualCollectives::Tick>(std::move(what));
   }
@@ -221,6 +240,8 @@ class VirtualWorld {
   Nanoseconds world_time(double clock_s, const Member& member) const;
   void carry_out(PeerId from, Member& member, Action& action);
   void send(PeerId from, Member& member, Send& send);
+  /// The message leaves the sender's line now.
+  void leave(PeerId from, Member& member, Send& send, const Delivery& delivery);
   void start(PeerId id, Member& member, const Job& job);
   void write(PeerId id, Member& member, Action& action);
   void push(VirtualCollectives::All all);
