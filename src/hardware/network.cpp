@@ -5,6 +5,13 @@
 #include "core/random.hpp"
 
 namespace swarmpi {
+namespace {
+
+// Of each connection that shares a line, in the line's queue at a time: less than its window, which
+// is seldom filled. It follows from runs over lines of 50 to 200 Mbit/s (docs/simulation.md).
+constexpr double kQueuedBytes = 100e3;
+
+}  // namespace
 
 Network::Network(const Config& config, const AheadBound& ahead)
     : seed_(config.swarm.seed), ahead_(ahead), links_(config.links) {
@@ -52,9 +59,9 @@ const Network::Access& Network::class_of(PeerId peer) const {
   return classes_[row == rows_.end() ? rest_ : row->second];
 }
 
-SharedLine::Flow Network::flow(const Shipment& shipment) {
-  return std::uint64_t{static_cast<std::uint32_t>(shipment.from.value)} << 32 |
-         static_cast<std::uint32_t>(shipment.to.value);
+SharedLine::Flow Network::flow(PeerId from, PeerId to) {
+  return std::uint64_t{static_cast<std::uint32_t>(from.value)} << 32 |
+         static_cast<std::uint32_t>(to.value);
 }
 
 Network::Route* Network::route(int from, int to) {
@@ -75,14 +82,23 @@ double Network::latency_s(const Access& from, const Access& to) {
   return from.latency_s + to.latency_s + (between != nullptr ? between->latency_s : 0);
 }
 
-Nanoseconds Network::window_passed(Access& from, const Access& to, const Shipment& shipment,
-                                   Nanoseconds now) {
+TcpWindow* Network::window(PeerId from, PeerId to) {
+  if (!class_of(from).slow_start && !class_of(to).slow_start) return nullptr;
+  return &access(from).windows.try_emplace(to.value, ahead_.most_bytes).first->second;
+}
+
+// Packets wait behind those of other connections on the way there, acknowledgements on the way
+// back.
+TcpWindow::Path Network::path(PeerId from_id, PeerId to_id, Nanoseconds now) {
+  Access& from = access(from_id);
+  const Access& to = class_of(to_id);
   double ns_per_byte = std::max(from.up.ns_per_byte(), to.down.ns_per_byte());
   for_each_between(from, to, [&](const SharedLine& line) {
     ns_per_byte = std::max(ns_per_byte, line.ns_per_byte());
   });
-  TcpWindow& window = from.windows.try_emplace(shipment.to.value, ahead_.most_bytes).first->second;
-  return window.pass(shipment.bytes, {to_ns(2 * latency_s(from, to)), ns_per_byte}, now);
+  const Nanoseconds queues = from.up.queue(flow(from_id, to_id), kQueuedBytes, now) +
+                             from.down.queue(flow(to_id, from_id), kQueuedBytes, now);
+  return {to_ns(2 * latency_s(from, to)) + queues, ns_per_byte};
 }
 
 Nanoseconds Network::delay(Access& from, const Access& to, PeerId sender) {
@@ -97,7 +113,7 @@ Nanoseconds Network::delay(Access& from, const Access& to, PeerId sender) {
 
 Nanoseconds Network::pass(SharedLine& line, const Shipment& shipment,
                           const Passage& passage) const {
-  return line.pass(flow(shipment), shipment.bytes, passage,
+  return line.pass(flow(shipment.from, shipment.to), shipment.bytes, passage,
                    shipment.overtakes ? ahead_ : AheadBound());
 }
 
@@ -109,8 +125,13 @@ Passage Network::leave(const Shipment& shipment, Nanoseconds now) {
   passage.last = pass(from.up, shipment, passage);
   for_each_between(from, to,
                    [&](SharedLine& line) { passage.last = pass(line, shipment, passage); });
-  if ((from.slow_start || to.slow_start) && !shipment.overtakes) {
-    passage.last = std::max(passage.last, window_passed(from, to, shipment, now));
+  if (TcpWindow* const window = this->window(shipment.from, shipment.to)) {
+    const TcpWindow::Path path = this->path(shipment.from, shipment.to, now);
+    if (shipment.overtakes) {
+      window->pass_beside({now, now}, path);
+    } else {
+      passage.last = std::max(passage.last, window->pass(shipment.bytes, path, now));
+    }
   }
   const Nanoseconds delay_ns = delay(from, to, shipment.from);
   return {passage.first + delay_ns, passage.last + delay_ns};
@@ -118,7 +139,11 @@ Passage Network::leave(const Shipment& shipment, Nanoseconds now) {
 
 Nanoseconds Network::arrive(const Shipment& shipment, const Passage& passage) {
   if (shipment.from == shipment.to) return passage.last;
-  return pass(access(shipment.to).down, shipment, passage);
+  const Nanoseconds due = pass(access(shipment.to).down, shipment, passage);
+  if (TcpWindow* const back = window(shipment.to, shipment.from)) {
+    back->pass_beside({passage.first, due}, path(shipment.to, shipment.from, passage.first));
+  }
+  return due;
 }
 
 Nanoseconds Network::spread(const Shipment& shipment) {

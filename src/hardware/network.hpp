@@ -82,7 +82,7 @@ class Network {
   Access& access(PeerId peer);
   /// As it begins.
   const Access& class_of(PeerId peer) const;
-  static SharedLine::Flow flow(const Shipment& shipment);
+  static SharedLine::Flow flow(PeerId from, PeerId to);
   Route* route(int from, int to);
   /// Calls `use` with each line between the peers' own.
   template <class Use>
@@ -90,9 +90,10 @@ class Network {
   Nanoseconds delay(Access& from, const Access& to, PeerId sender);
   /// Both links' and the route's.
   double latency_s(const Access& from, const Access& to);
-  /// When the last byte leaves at the earliest, by the window of this pair's connection.
-  Nanoseconds window_passed(Access& from, const Access& to, const Shipment& shipment,
-                            Nanoseconds now);
+  /// The window of the connection from one to the other; null where windows do not matter.
+  TcpWindow* window(PeerId from, PeerId to);
+  /// What a connection finds now whose sender knows the queues of its own lines alone.
+  TcpWindow::Path path(PeerId from, PeerId to, Nanoseconds now);
   Nanoseconds pass(SharedLine& line, const Shipment& shipment, const Passage& passage) const;
 
   std::uint64_t seed_;

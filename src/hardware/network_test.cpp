@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "core/random.hpp"
 
@@ -62,6 +63,32 @@ TEST(Network, AConnectionBeginsSlowlyWhereALinkSaysSo) {
   EXPECT_EQ(arrival(network, shipment(0, 1, kMegabyte), now), now + 185 * kMs) << "it is open";
   EXPECT_EQ(arrival(network, shipment(0, 2, kMegabyte), now + 1000 * kMs) - now - 1000 * kMs, first)
       << "another connection";
+}
+
+TEST(Network, AConnectionBeginsLaterBehindWhatIsInTheQueuesOfItsSender) {
+  Config config = homes(0.0125, 50, 50);
+  config.links[0].slow_start = true;
+  const auto takes = [&](const std::vector<Shipment>& before) {
+    Network network(config);
+    for (const Shipment& other : before) arrival(network, other, 0);
+    return arrival(network, shipment(0, 1, 60'000), 0);
+  };
+  const Nanoseconds alone = takes({});
+  EXPECT_EQ(alone, 25 * kMs + 2 * 50 * kMs + (60'000 - 3 * 14'480) * 160);
+  EXPECT_EQ(takes({shipment(0, 2, kMegabyte)}), alone + 2 * 16 * kMs) << "data, in two round trips";
+  EXPECT_EQ(takes({shipment(3, 4, kMegabyte)}), alone) << "not its own lines";
+}
+
+TEST(Network, AcknowledgementsKeepAConnectionOpen) {
+  Config config = homes(0.0125, 50, 50);
+  config.links[0].slow_start = true;
+  Network network(config), rested(config);
+  const Nanoseconds first = arrival(network, shipment(0, 1, kMegabyte), 0);
+  ASSERT_EQ(arrival(rested, shipment(0, 1, kMegabyte), 0), first);
+  Nanoseconds now = first;
+  for (int i = 0; i < 20; ++i) now = arrival(network, shipment(1, 0, kMegabyte), now);
+  EXPECT_EQ(arrival(network, shipment(0, 1, kMegabyte), now), now + 185 * kMs);
+  EXPECT_GT(arrival(rested, shipment(0, 1, kMegabyte), now), now + 300 * kMs);
 }
 
 TEST(Network, WhatAPeerSendsItselfArrivesAtOnce) {

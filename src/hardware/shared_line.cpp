@@ -1,6 +1,7 @@
 #include "hardware/shared_line.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace swarmpi {
 
@@ -29,6 +30,16 @@ Nanoseconds SharedLine::pass(Flow flow, std::int64_t bytes, const Passage& passa
   backlogs_.insert(behind, backlog);
   const Nanoseconds taken = std::llround(all_bytes * ns_per_byte_);
   return std::max(passage.last, passage.first + taken);
+}
+
+Nanoseconds SharedLine::queue(Flow flow, double most_bytes, Nanoseconds now) {
+  if (ns_per_byte_ == 0) return 0;
+  advance(now);
+  double bytes = 0;
+  for (const Backlog& other : backlogs_) {
+    if (other.flow != flow) bytes += std::min(other.end - served_, most_bytes);
+  }
+  return std::llround(bytes * ns_per_byte_);
 }
 
 void SharedLine::advance(Nanoseconds to) {

@@ -39,6 +39,10 @@ class SharedLine {
   Nanoseconds pass(Flow flow, std::int64_t bytes, const Passage& passage,
                    const AheadBound& ahead = {});
 
+  /// How long a packet of the flow would wait in a queue that serves all flows in the order in
+  /// which packets come, if it holds so many bytes at most of each of the others.
+  Nanoseconds queue(Flow flow, double most_bytes, Nanoseconds now);
+
   double ns_per_byte() const { return ns_per_byte_; }
 
  private:

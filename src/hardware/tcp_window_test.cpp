@@ -45,13 +45,35 @@ TEST(TcpWindow, AWideWindowStaysWideWhileItIsUsed) {
   }
 }
 
-TEST(TcpWindow, ItIsHalvedForEachTimeoutInWhichNothingFilledIt) {
+TEST(TcpWindow, ItIsHalvedForEachTimeoutInWhichNothingWasSent) {
   TcpWindow window;
   const Nanoseconds free_at = window.pass(1'000'000, kFar, 0);
-  window.pass(10, kFar, free_at + 260 * kMs);  // fills nothing
   const Nanoseconds later = free_at + 10'000 * kMs;
   EXPECT_EQ(window.pass(3 * kFirstWindow, kFar, later), later + 50 * kMs + 2 * kFirstWindow * 160)
       << "as at the beginning";
+}
+
+TEST(TcpWindow, WhatFillsNothingKeepsItOpen) {
+  TcpWindow small, beside;
+  Nanoseconds now = small.pass(1'000'000, kFar, 0);
+  ASSERT_EQ(beside.pass(1'000'000, kFar, 0), now);
+  for (int i = 0; i < 50; ++i) {
+    now += 200 * kMs;
+    small.pass(10, kFar, now);
+    beside.pass_beside({now, now}, kFar);
+  }
+  now += 200 * kMs;
+  EXPECT_EQ(small.pass(1'000'000, kFar, now), now + 160 * kMs);
+  EXPECT_EQ(beside.pass(1'000'000, kFar, now), now + 160 * kMs);
+}
+
+// Acknowledgements leave for as long as what they are for comes.
+TEST(TcpWindow, ItRestsFromWhenTheLastAcknowledgementHasLeft) {
+  TcpWindow window;
+  const Nanoseconds free_at = window.pass(1'000'000, kFar, 0);
+  const Nanoseconds last = free_at + 5'000 * kMs, soon = last + 200 * kMs;
+  window.pass_beside({free_at + 100 * kMs, last}, kFar);
+  EXPECT_EQ(window.pass(1'000'000, kFar, soon), soon + 160 * kMs);
 }
 
 // Five first windows are two that were full, and a remainder of less than half of the third.
