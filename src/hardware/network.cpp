@@ -49,9 +49,11 @@ Network::Access Network::make_access(const PeersConfig& row) const {
 }
 
 Network::Access& Network::access(PeerId peer) {
-  const auto [found, is_new] = accesses_.try_emplace(peer.value);
-  if (is_new) found->second = class_of(peer);
-  return found->second;
+  const auto index = static_cast<std::size_t>(peer.value);
+  if (index >= accesses_.size()) accesses_.resize(index + 1);
+  std::unique_ptr<Access>& access = accesses_[index];
+  if (!access) access = std::make_unique<Access>(class_of(peer));
+  return *access;
 }
 
 const Network::Access& Network::class_of(PeerId peer) const {

@@ -120,9 +120,11 @@ void Peer::dispatch(const Event& event) {
 void Peer::timer_due() {
   timer_s_.reset();
   probe_work();
-  std::set<PeerId> who_owe = replica_host_.awaited();
-  who_owe.merge(election_.awaited());
-  failure_detector_.beat(now_s_, std::move(who_owe));
+  if (failure_detector_.is_due(now_s_)) {
+    std::set<PeerId> who_owe = replica_host_.awaited();
+    who_owe.merge(election_.awaited());
+    failure_detector_.beat(now_s_, std::move(who_owe));
+  }
   if (suspension_.active()) {
     ask_the_others();
     give_up_suspended();
@@ -209,10 +211,9 @@ void Peer::receive(const ForwardDone& message, PeerId from) {
   if (leader_) leader_->receive(message, from);
 }
 
-// The pong may have to wait behind what this peer sends: the heartbeat says at once that it lives.
 void Peer::receive(const PingMessage& message, PeerId from) {
   outbox_.send(from, failure_detector_.answer_to(from, now_s_, message.sent_s));
-  outbox_.send(from, PongMessage{message.sent_s});
+  if (message.wants_pong) outbox_.send(from, PongMessage{message.sent_s});
 }
 
 // ---- Start, and joining a run that goes on
@@ -562,7 +563,7 @@ void Peer::suspend_if_stale() {
 }
 
 void Peer::ask_the_others() {
-  for (const PeerId peer : others()) outbox_.send(peer, PingMessage{now_s_});
+  for (const PeerId peer : others()) outbox_.send(peer, PingMessage{now_s_, true});
 }
 
 void Peer::give_up_suspended() {

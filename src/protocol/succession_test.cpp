@@ -414,11 +414,11 @@ TEST(Succession, ANewcomerThatWasForgottenMayJoinAgain) {
   view.remove(PeerId(0));
   view.remove(PeerId(7));
   hears(*other, 1, ViewMessage{share(view), nullptr}, view.number);
-  EXPECT_TRUE(sent<PongMessage>(hears(*other, 7, PingMessage{1}, view.number)).empty());
+  EXPECT_TRUE(sent<HeartbeatMessage>(hears(*other, 7, PingMessage{1}, view.number)).empty());
   view.number.number = 2;
   view.add(PeerId(7));
   hears(*other, 1, ViewMessage{share(view), nullptr}, view.number);
-  EXPECT_EQ(sent<PongMessage>(hears(*other, 7, PingMessage{1}, view.number)).size(), 1u);
+  EXPECT_EQ(sent<HeartbeatMessage>(hears(*other, 7, PingMessage{1}, view.number)).size(), 1u);
 }
 
 // All others have finished; this peer was taken for dead, and has not heard the end.

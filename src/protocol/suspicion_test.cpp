@@ -360,11 +360,13 @@ TEST(Suspicion, AnOrderOverACutLinkFallsWithTheReports) {
 TEST(Suspicion, APingIsAnsweredWithAHeartbeatThatNeedNotWait) {
   Listener peer(2);
   std::vector<bool> waits;
-  for (const Action& action : peer.hears(1, PingMessage{0})) {
-    const auto* send = std::get_if<Send>(&action);
-    if (send != nullptr && send->to == PeerId(1)) waits.push_back(!overtakes(send->message));
+  for (const bool wants_pong : {false, true}) {
+    for (const Action& action : peer.hears(1, PingMessage{0, wants_pong})) {
+      const auto* send = std::get_if<Send>(&action);
+      if (send != nullptr && send->to == PeerId(1)) waits.push_back(!overtakes(send->message));
+    }
   }
-  EXPECT_EQ(waits, (std::vector{false, true}));
+  EXPECT_EQ(waits, (std::vector{false, false, true}));
 }
 
 // ---- A peer that was stopped

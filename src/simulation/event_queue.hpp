@@ -44,6 +44,13 @@ class EventQueue {
   PeerId next_peer() const { return PeerId(keys_.front().peer); }
   /// REQUIRES: not empty.
   const Item& next() const { return const_cast<EventQueue*>(this)->item(keys_.front().slot); }
+  /// Has the next item read into the cache, where there is one.
+  void prefetch_next() {
+    constexpr std::size_t kLine = 64;
+    if (empty()) return;
+    const char* const at = reinterpret_cast<const char*>(&item(keys_.front().slot));
+    for (std::size_t line = 0; line < sizeof(Item); line += kLine) __builtin_prefetch(at + line);
+  }
   /// Moves the next item to a later time; among the peer's items of that time its order is still
   /// that in which it was pushed. REQUIRES: not empty; `at` is not before its time.
   void postpone(Nanoseconds at) {

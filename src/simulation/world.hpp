@@ -207,6 +207,7 @@ class VirtualWorld {
   void push(Nanoseconds at, PeerId to, VirtualCollectives::Tick what) {
     queue_.push(at, to).emplace<VirtualCollectives::Tick>(std::move(what));
   }
+  void prefetch_next();
   /// What was taken from the queue happens. Whether an event was delivered.
   bool happen(Member& member, Pending& next);
 

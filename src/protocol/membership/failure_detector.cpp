@@ -64,8 +64,6 @@ HeartbeatMessage FailureDetector::heartbeat_for_all(double now_s) const {
 }
 
 void FailureDetector::beat(double now_s, std::set<PeerId> who_owe) {
-  const auto due_s = heartbeats_.due_s();
-  if (!due_s || now_s < *due_s) return;
   for (const PeerId peer : line_of_succession(now_s, patience_s())) who_owe.insert(peer);
   const std::vector<PeerId> asked = asked_about_the_leader(now_s);
   who_owe.insert(asked.begin(), asked.end());

@@ -59,7 +59,9 @@ class FailureDetector {
   }
   HeartbeatMessage answer_to(PeerId pinging, double now_s, double answers_s) const;
   std::optional<double> due_s() const { return heartbeats_.due_s(); }
-  /// Sends the heartbeats that are due. Of those that owe something or are next to lead, it pings
+  /// Whether beat() is due.
+  bool is_due(double now_s) const { return due_s() && now_s >= *due_s(); }
+  /// Sends the heartbeats that are due. REQUIRES: is_due(). Of those that owe something or are next to lead, it pings
   /// the silent. If it is itself next to lead, as far as it hears, it asks all others whether they
   /// hear the leader.
   void beat(double now_s, std::set<PeerId> who_owe);

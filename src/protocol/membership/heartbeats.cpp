@@ -46,13 +46,12 @@ void Heartbeats::beat(double now_s, const std::set<PeerId>& awaited, const SignO
     return !watched_.contains(known.first) && !awaited.contains(known.first);
   });
   for (const auto& [peer, since_s] : watched_) outbox.send(peer, sign_of_life(peer));
-  // In a reduction each replica awaits all others for as long as their lines take.
-  const double quiet_s = std::max(period_s_, very_late_s_ / 2);
+  // Work takes its time: each peer awaits several others for as long as theirs and their lines do.
+  const double quiet_s = std::max(period_s_, very_late_s_);
   for (const PeerId peer : awaited) {
     if (peer == self_ || watched_.contains(peer)) continue;
     const auto [heard, is_new] = last_heard_s_.try_emplace(peer, now_s - period_s_);
     if (!is_new && now_s - heard->second < quiet_s) continue;
-    outbox.send(peer, sign_of_life(peer));
     outbox.send(peer, PingMessage{now_s});
   }
   next_beat_s_ = now_s + period_s_;

@@ -522,11 +522,12 @@ struct HeartbeatMessage {
 SWARMPI_FIELDS(HeartbeatMessage, answers_s, handled, oldest_waits_s, you_silent_s, leader,
                leader_silent_s);
 /// To a peer that is silent and from which something is awaited, or of which it must be known
-/// whether it lives: it answers with a heartbeat, which may overtake, and with a pong.
+/// whether it lives: it answers with a heartbeat, which may overtake.
 struct PingMessage {
-  double sent_s = 0;  // on the sender's clock; comes back
+  double sent_s = 0;        // on the sender's clock; comes back
+  bool wants_pong = false;  // too, behind all that was sent before
 };
-SWARMPI_FIELDS(PingMessage, sent_s);
+SWARMPI_FIELDS(PingMessage, sent_s, wants_pong);
 /// Answer to a ping: the peer lives, the link carries, and all that was sent before has arrived.
 struct PongMessage {
   double sent_s = 0;
