@@ -28,6 +28,7 @@ std::vector<PeerId> SilentLinks::reported(PeerId from, PeerId other, double now_
     all_live = false;
     if (end.pinged_s) continue;
     end.pinged_s = now_s;
+    pinged_[peer].insert(between(from, other));
     asked.push_back(peer);
   }
   const bool long_enough = now_s - report.first_s >= kPeriodsThatProve * period_s_;
@@ -35,16 +36,24 @@ std::vector<PeerId> SilentLinks::reported(PeerId from, PeerId other, double now_
   return asked;
 }
 
+// Of a large stage hundreds may report one peer, and thousands answer in each period.
 void SilentLinks::answered(PeerId peer, double sent_s) {
-  for (auto& [link, report] : reports_) {
-    const auto end = report.ends.find(peer);
-    if (end == report.ends.end() || end->second.pinged_s != sent_s) continue;
-    end->second.pinged_s.reset();
-    ++end->second.answers;
-  }
+  const auto links = pinged_.find(peer);
+  if (links == pinged_.end()) return;
+  std::erase_if(links->second, [&](const Link& link) {
+    const auto report = reports_.find(link);
+    if (report == reports_.end()) return true;
+    End& end = report->second.ends[peer];
+    if (end.pinged_s != sent_s) return !end.pinged_s.has_value();
+    end.pinged_s.reset();
+    ++end.answers;
+    return true;
+  });
+  if (links->second.empty()) pinged_.erase(links);
 }
 
 void SilentLinks::forget(PeerId peer) {
+  pinged_.erase(peer);
   std::erase_if(reports_, [&](const auto& report) {
     return report.first.first == peer || report.first.second == peer;
   });
@@ -53,7 +62,8 @@ void SilentLinks::forget(PeerId peer) {
 std::optional<SilentLinks::Worst> SilentLinks::worst(double now_s,
                                                      const std::function<bool(PeerId)>& is_heard) {
   std::erase_if(reports_, [&](const auto& report) {
-    return !is_heard(report.first.first) || !is_heard(report.first.second);
+    const bool is_old = now_s - report.second.last_s > validity_s_;
+    return is_old || !is_heard(report.first.first) || !is_heard(report.first.second);
   });
   struct Links {
     std::set<Link> all;
@@ -61,7 +71,7 @@ std::optional<SilentLinks::Worst> SilentLinks::worst(double now_s,
   };
   std::map<PeerId, Links> links;
   for (const auto& [link, report] : reports_) {
-    if (!report.proven || now_s - report.last_s > validity_s_) continue;
+    if (!report.proven) continue;
     const auto reports = [&, &report = report](PeerId peer) {
       const std::optional<double> reported_s = report.ends.at(peer).reported_s;
       return reported_s && now_s - *reported_s <= validity_s_;

@@ -57,6 +57,7 @@ class SilentLinks {
   double period_s_;
   double validity_s_;
   std::map<Link, Report> reports_;
+  std::map<PeerId, std::set<Link>> pinged_;  // whose ends have not answered, by the end
 };
 
 }  // namespace swarmpi
