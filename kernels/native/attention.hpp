@@ -1,16 +1,21 @@
 #pragma once
-// Causal attention in strips: 32 queries against all keys that any of them sees. Never a matrix of
-// all pairs.
+// Causal attention by blocks of queries and all keys that any of them sees. Never a matrix of all
+// pairs.
 
 #include "kernels/native/aligned_memory.hpp"
 
 namespace swarmpi::kernels::native {
 
+/// How attention multiplies its factors: in fp32; rounded to bf16, in tiles of AMX, in pairs in
+/// vectors, or in fp32. Each has bits of its own.
+enum class AttentionArithmetic : std::uint8_t { fp32, tiles, bf16_pairs, rounded_fp32 };
+
 class Attention {
  public:
-  /// `bf16_pairs`: whether to multiply pairs of bf16, where this build can.
-  Attention(Precision precision, bool bf16_pairs)
-      : precision_(precision), bf16_pairs_(bf16_pairs) {}
+  explicit Attention(AttentionArithmetic arithmetic) : arithmetic_(arithmetic) {}
+  /// By what is fastest here. `multiplies_bf16`, `has_amx`: whether the other products do, and may
+  /// use AMX.
+  static AttentionArithmetic fastest(Precision precision, bool multiplies_bf16, bool has_amx);
 
   Need need(const AttentionShape& shape);
   void forward(FactorMatrix out, float* log_sum, ConstFactor qkv, const AttentionShape& shape);
@@ -18,8 +23,7 @@ class Attention {
                 const float* log_sum, const AttentionShape& shape);
 
  private:
-  Precision precision_;
-  bool bf16_pairs_;
+  AttentionArithmetic arithmetic_;
   Scratch scratch_;  // of all workers
 };
 
