@@ -357,8 +357,10 @@ void Attention::forward(FactorMatrix out, float* log_sum, ConstFactor qkv,
   if (arithmetic_ == AttentionArithmetic::tiles) {
     return for_each_head(
         s, scratch_, attention_tiles_bytes(s), [&](std::int64_t item, char* memory) {
+          const HeadFactors n(qkv, item + worker_count(), s);
+          const HeadFactors* next = item + worker_count() < s.sequences * s.heads ? &n : nullptr;
           attention_tiles_forward(head_of(out, 0, item, s), log_sum + item * s.context,
-                                  {qkv, item, s}, s, memory);
+                                  {qkv, item, s}, next, s, memory);
         });
   }
   with_storage(arithmetic_, [&](const auto storage) {
@@ -375,8 +377,10 @@ void Attention::backward(FactorMatrix dqkv, ConstFactor dout, ConstFactor qkv, C
   if (arithmetic_ == AttentionArithmetic::tiles) {
     return for_each_head(
         s, scratch_, attention_tiles_bytes(s), [&](std::int64_t item, char* memory) {
+          const HeadFactors n(qkv, item + worker_count(), s);
+          const HeadFactors* next = item + worker_count() < s.sequences * s.heads ? &n : nullptr;
           attention_tiles_backward({dqkv, item, s}, head_of(dout, 0, item, s), {qkv, item, s},
-                                   head_of(out, 0, item, s), log_sum + item * s.context, s, memory);
+                                   head_of(out, 0, item, s), log_sum + item * s.context, next, s, memory);
         });
   }
   with_storage(arithmetic_, [&](const auto storage) {

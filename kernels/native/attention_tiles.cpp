@@ -51,6 +51,39 @@ Vector masked_behind(Vector v, std::int64_t column, std::int64_t row, float valu
   return masked_from(v, std::max<std::int64_t>(row + 1 - column, 0), value);
 }
 
+/// Rows of matrices that will be needed, on their way into the second cache beside what is computed:
+/// a head's pieces of rows are too short for the processor to see what comes next.
+class RowsAhead {
+ public:
+  /// All rows within so many steps.
+  RowsAhead(std::int64_t rows, std::int64_t steps)
+      : rows_(rows), rows_a_step_(blocks_of(rows, steps)) {}
+
+  void add(const ConstFactor& m) {
+    const auto element = static_cast<std::int64_t>(size_of(m.element));
+    pieces_[count_++] = {static_cast<const char*>(m.data), m.stride * element, m.columns * element};
+  }
+  void step() {
+    const std::int64_t end = std::min(rows_, next_ + rows_a_step_);
+    for (; next_ < end; ++next_) {
+      for (int i = 0; i < count_; ++i) {
+        const Piece& piece = pieces_[i];
+        const char* const row = piece.data + next_ * piece.stride;
+        for (std::int64_t at = 0; at < piece.bytes; at += 64) __builtin_prefetch(row + at, 0, 2);
+      }
+    }
+  }
+
+ private:
+  struct Piece {
+    const char* data;
+    std::int64_t stride, bytes;  // from row to row, and of a row
+  };
+  Piece pieces_[5] = {};
+  int count_ = 0;
+  std::int64_t rows_, rows_a_step_, next_ = 0;
+};
+
 class ForwardHead {
  public:
   ForwardHead(Pieces& pieces, const AttentionShape& s)
@@ -63,11 +96,11 @@ class ForwardHead {
         scores_(pieces.matrix(kBlockSide, blocks_.context * kBlockSide)),
         result_(pieces.matrix(kBlockSide, blocks_.width * kBlockSide)) {}
 
-  void run(const FactorMatrix& out, float* log_sum, const HeadFactors& head) {
+  void run(const FactorMatrix& out, float* log_sum, const HeadFactors& head, RowsAhead& ahead) {
     for (std::int64_t b = 0; b < blocks_.context; ++b) pack_keys(b, head);
     for (std::int64_t b = 0; b < blocks_.context; ++b) {
       pack_left(left_.data, head.q, b * kBlockSide);
-      scores_of(b);
+      scores_of(b, ahead);
       probabilities_of(b);
       result_of(b, out, log_sum);
     }
@@ -85,9 +118,10 @@ class ForwardHead {
     }
   }
   /// Scores of a block of queries, and the largest of each lane, while they are in a near cache.
-  void scores_of(std::int64_t b) {
+  void scores_of(std::int64_t b, RowsAhead& ahead) {
     std::fill(std::begin(largest_), std::end(largest_), Vector{} - __builtin_inff());
     for (std::int64_t k = 0; k <= b; ++k) {
+      ahead.step();
       float* const scores = scores_.data + k * kBlockSide;
       multiply_blocks(scores, scores_.stride, left_.data, keys_.block(k, 0), blocks_.width,
                       Write::set);
@@ -190,7 +224,7 @@ class BackwardHead {
         result_(pieces.matrix(kBlockSide, blocks_.width * kBlockSide)) {}
 
   void run(const HeadGradients& gradients, const ConstFactor& dout, const HeadFactors& head,
-           const ConstFactor& out, const float* log_sum) {
+           const ConstFactor& out, const float* log_sum, RowsAhead& ahead) {
     for (std::int64_t b = 0; b < blocks_.context; ++b) {
       pack_rows(b, head.q, queries_, queries_transposed_);
       pack_rows(b, dout, dout_, dout_transposed_);
@@ -198,7 +232,7 @@ class BackwardHead {
     terms_of_queries(dout, out, log_sum);
     for (std::int64_t first = 0; first < blocks_.context; first += kStripBlocks) {
       const std::int64_t count = std::min(kStripBlocks, blocks_.context - first);
-      for (std::int64_t i = 0; i < count; ++i) block_of_keys(first + i, i, gradients, head);
+      for (std::int64_t i = 0; i < count; ++i) block_of_keys(first + i, i, gradients, head, ahead);
       add_query_gradients(first, count);
     }
     for (std::int64_t b = 0; b < blocks_.context; ++b) put_query_gradients(b, gradients.q);
@@ -232,14 +266,17 @@ class BackwardHead {
   /// Block `b` of keys, the `place`th of its strip: its gradients, and its slopes for those of
   /// queries.
   void block_of_keys(std::int64_t b, std::int64_t place, const HeadGradients& gradients,
-                     const HeadFactors& head) {
+                     const HeadFactors& head, RowsAhead& ahead) {
     pack_left(values_.block(place, 0), head.v, b * kBlockSide);
     pack_left(keys_.block(place, 0), head.k, b * kBlockSide);
     for (std::int64_t d = 0; d < blocks_.width; ++d) {
       right_of_left(right_.data, keys_.block(place, d));
       transpose_block(keys_transposed_.block(d, place), right_.data);
     }
-    for (std::int64_t q = b; q < blocks_.context; ++q) slopes_of_block(b, place, q);
+    for (std::int64_t q = b; q < blocks_.context; ++q) {
+      ahead.step();
+      slopes_of_block(b, place, q);
+    }
     put_gradients(b, gradients.k, slopes_.block(place, b), queries_);
     put_gradients(b, gradients.v, probabilities_.block(place, b), dout_);
   }
@@ -337,6 +374,16 @@ class BackwardHead {
   Matrix result_;              // (32, D)
 };
 
+/// The factors of the head after this one, within the steps of this one.
+RowsAhead rows_ahead(const AttentionShape& shape, const HeadFactors* next) {
+  const std::int64_t blocks = Blocks(shape).context;
+  RowsAhead ahead(shape.context, blocks * (blocks + 1) / 2);
+  if (next != nullptr) {
+    for (const ConstFactor& m : {next->q, next->k, next->v}) ahead.add(m);
+  }
+  return ahead;
+}
+
 template <class Head>
 std::size_t bytes_of(const AttentionShape& shape) {
   Pieces counted(nullptr);
@@ -351,18 +398,24 @@ std::size_t attention_tiles_bytes(const AttentionShape& shape) {
 }
 
 void attention_tiles_forward(const FactorMatrix& out, float* log_sum, const HeadFactors& head,
-                             const AttentionShape& shape, char* memory) {
+                             const HeadFactors* next, const AttentionShape& shape, char* memory) {
   const TilesInUse tiles;
   Pieces pieces(memory);
-  ForwardHead(pieces, shape).run(out, log_sum, head);
+  RowsAhead ahead = rows_ahead(shape, next);
+  ForwardHead(pieces, shape).run(out, log_sum, head, ahead);
 }
 
 void attention_tiles_backward(const HeadGradients& gradients, const ConstFactor& dout,
-                              const HeadFactors& head, const ConstFactor& out, const float* log_sum,
-                              const AttentionShape& shape, char* memory) {
+                              const HeadFactors& head, const ConstFactor& out,
+                              const float* log_sum, const HeadFactors* next, const AttentionShape& shape, char* memory) {
   const TilesInUse tiles;
   Pieces pieces(memory);
-  BackwardHead(pieces, shape).run(gradients, dout, head, out, log_sum);
+  RowsAhead ahead = rows_ahead(shape, next);
+  if (next) {
+    auto a = dout; a.data = (const char*)a.data + 128; ahead.add(a);
+    a = out; a.data = (const char*)a.data + 128; ahead.add(a);
+  }
+  BackwardHead(pieces, shape).run(gradients, dout, head, out, log_sum, ahead);
 }
 
 }  // namespace swarmpi::kernels::native

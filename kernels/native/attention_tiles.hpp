@@ -11,9 +11,9 @@ std::size_t attention_tiles_bytes(const AttentionShape& shape);
 
 /// out (T, D), and log_sum (T) of the exponentials. REQUIRES: may_use_tiles().
 void attention_tiles_forward(const FactorMatrix& out, float* log_sum, const HeadFactors& head,
-                             const AttentionShape& shape, char* memory);
+                             const HeadFactors* next, const AttentionShape& shape, char* memory);
 void attention_tiles_backward(const HeadGradients& gradients, const ConstFactor& dout,
                               const HeadFactors& head, const ConstFactor& out, const float* log_sum,
-                              const AttentionShape& shape, char* memory);
+                              const HeadFactors* next, const AttentionShape& shape, char* memory);
 
 }  // namespace swarmpi::kernels::native

@@ -202,6 +202,25 @@ inline Vector fused(Vector a, Vector b, Vector c) {
 #endif
 }
 
+/// x less the largest integer that is not above it.
+inline Vector fraction(Vector x) {
+#if defined(__AVX512DQ__)
+  return _mm512_maskz_reduce_ps(kAllLanes, x, _MM_FROUND_TO_NEG_INF);
+#else
+  for (std::int64_t l = 0; l < kVectorLanes; ++l) x[l] -= std::floor(x[l]);
+  return x;
+#endif
+}
+/// p times two to the power of the largest integer that is not above x.
+inline Vector times_power_of_floor(Vector p, Vector x) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_scalef_ps(kAllLanes, p, x);
+#else
+  for (std::int64_t l = 0; l < kVectorLanes; ++l) p[l] *= std::exp2(std::floor(x[l]));
+  return p;
+#endif
+}
+
 /// The word at `a` in all lanes, times b, plus c.
 inline Vector multiply_word(const float* a, Vector b, Vector c) {
 #if defined(__AVX512F__)
