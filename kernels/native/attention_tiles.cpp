@@ -218,8 +218,8 @@ class BackwardHead {
         slopes_right_(panels(pieces, blocks_.context, kStripBlocks)),
         shifts_(pieces.array<float>(blocks_.context * kBlockSide)),
         along_(pieces.array<float>(blocks_.context * kBlockSide)),
-        scores_(pieces.array<float>(kBlockElements)),
-        products_(pieces.array<float>(kBlockElements)),
+        scores_{pieces.array<float>(kBlockElements), pieces.array<float>(kBlockElements)},
+        products_{pieces.array<float>(kBlockElements), pieces.array<float>(kBlockElements)},
         dqueries_(pieces.array<float>(blocks_.context * blocks_.width * kBlockElements)),
         result_(pieces.matrix(kBlockSide, blocks_.width * kBlockSide)) {}
 
@@ -273,57 +273,68 @@ class BackwardHead {
       right_of_left(right_.data, keys_.block(place, d));
       transpose_block(keys_transposed_.block(d, place), right_.data);
     }
-    for (std::int64_t q = b; q < blocks_.context; ++q) {
-      ahead.step();
-      slopes_of_block(b, place, q);
-    }
+    slopes_of_block(b, place, ahead);
     put_gradients(b, gradients.k, slopes_.block(place, b), queries_);
     put_gradients(b, gradients.v, probabilities_.block(place, b), dout_);
   }
-  void slopes_of_block(std::int64_t b, std::int64_t place, std::int64_t q) {
-    multiply_blocks(scores_, kBlockSide, keys_.block(place, 0), queries_transposed_.block(q, 0),
-                    blocks_.width, Write::set);
-    multiply_blocks(products_, kBlockSide, values_.block(place, 0), dout_transposed_.block(q, 0),
-                    blocks_.width, Write::set);
-    if (q == b) {
-      softmax_slopes<true>(place, q);
-    } else {
-      softmax_slopes<false>(place, q);
+  /// The products for the next block of queries come before the exponentials of this one: the
+  /// processor multiplies tiles and vectors at the same time.
+  void slopes_of_block(std::int64_t b, std::int64_t place, RowsAhead& ahead) {
+    products_of_block(b, place);
+    for (std::int64_t q = b; q < blocks_.context; ++q) {
+      ahead.step();
+      if (q + 1 < blocks_.context) products_of_block(q + 1, place);
+      if (q == b) {
+        softmax_slopes<true>(place, q);
+      } else {
+        softmax_slopes<false>(place, q);
+      }
     }
   }
+  void products_of_block(std::int64_t q, std::int64_t place) {
+    multiply_blocks(scores_[q % 2], kBlockSide, keys_.block(place, 0),
+                    queries_transposed_.block(q, 0), blocks_.width, Write::set);
+    multiply_blocks(products_[q % 2], kBlockSide, values_.block(place, 0),
+                    dout_transposed_.block(q, 0), blocks_.width, Write::set);
+  }
 
+  /// p = e^(score * scale - log_sum), ds = p * (product - along) * scale of 16 queries and a key.
   struct Slopes {
     Vector p, ds;
   };
-  /// p = e^(score * scale - log_sum), ds = p * (products - along) * scale of 16 queries and the key
-  /// of this row of the block.
-  template <bool kOnDiagonal>
-  Slopes slopes_at(std::int64_t row, std::int64_t column, const float* shifts,
-                   const float* along) const {
-    const std::int64_t at = row * kBlockSide + column;
-    Slopes s;
-    s.p =
-        power_of_two(fused(load(scores_ + at), Vector{} + scale_ * kLog2E, load(shifts + column)));
-    s.ds = s.p * fused(load(products_ + at), Vector{} + scale_, load(along + column));
-    if (kOnDiagonal) {
-      s.p = masked_before(s.p, column, row);
-      s.ds = masked_before(s.ds, column, row);
+  struct Queries {
+    Vector scale, log2_scale;  // the scale of scores, and the same for powers of two
+    Vector shifts, along;
+
+    Slopes slopes(const float* score, const float* product) const {
+      const Vector p = power_of_two(fused(load(score), log2_scale, shifts));
+      return {p, p * fused(load(product), scale, along)};
     }
-    return s;
+  };
+  Queries queries_at(std::int64_t first) const {
+    return {Vector{} + scale_, Vector{} + scale_ * kLog2E, load(shifts_ + first),
+            load(along_ + first)};
   }
   template <bool kOnDiagonal>
   void softmax_slopes(std::int64_t place, std::int64_t q) {
     std::uint16_t* const probabilities = probabilities_.block(place, q);
     std::uint16_t* const slopes = slopes_.block(place, q);
     std::uint16_t* const slopes_right = slopes_right_.block(q, place);
-    const float* const shifts = shifts_ + q * kBlockSide;
-    const float* const along = along_ + q * kBlockSide;
-    const auto line = [&](std::int64_t row) {
-      const Slopes a = slopes_at<kOnDiagonal>(row, 0, shifts, along);
-      const Slopes b = slopes_at<kOnDiagonal>(row, kVectorLanes, shifts, along);
-      store_line(probabilities + row * kLineElements, bf16_line(a.p, b.p));
+    const float* const scores = scores_[q % 2];
+    const float* const products = products_[q % 2];
+    const Queries first = queries_at(q * kBlockSide);
+    const Queries second = queries_at(q * kBlockSide + kVectorLanes);
+    const auto line = [=](std::int64_t row) {
+      const std::int64_t at = row * kLineElements;
+      Slopes a = first.slopes(scores + at, products + at);
+      Slopes b = second.slopes(scores + at + kVectorLanes, products + at + kVectorLanes);
+      if (kOnDiagonal) {
+        a = {masked_before(a.p, 0, row), masked_before(a.ds, 0, row)};
+        b = {masked_before(b.p, kVectorLanes, row), masked_before(b.ds, kVectorLanes, row)};
+      }
+      store_line(probabilities + at, bf16_line(a.p, b.p));
       const VectorLine ds = bf16_line(a.ds, b.ds);
-      store_line(slopes + row * kLineElements, ds);
+      store_line(slopes + at, ds);
       return ds;
     };
     for (std::int64_t pair = 0; pair < kBlockSide / 2; ++pair) {
@@ -369,7 +380,7 @@ class BackwardHead {
   // ds^T as right factor.
   Panels keys_, keys_transposed_, values_, probabilities_, slopes_, slopes_right_;
   float *shifts_, *along_;     // by query: -log_sum / ln(2), -along * scale
-  float *scores_, *products_;  // of one block: k q^T, v dout^T
+  float *scores_[2], *products_[2];  // of blocks by turns: k q^T, v dout^T
   float* dqueries_;            // dq^T in blocks
   Matrix result_;              // (32, D)
 };
