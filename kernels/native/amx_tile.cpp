@@ -84,6 +84,15 @@ Vector elements_at(const T* row, std::int64_t c, std::int64_t columns) {
   return c < columns ? load_part(row + c, columns - c) : Vector{};
 }
 
+/// 32 elements of a row from column c on, likewise.
+template <class T>
+VectorLine line_at(const T* row, std::int64_t c, std::int64_t columns) {
+  if constexpr (sizeof(T) == 2) {
+    if (c + kLineElements <= columns) return load_line(row + c);
+  }
+  return bf16_line(elements_at(row, c, columns), elements_at(row, c + kVectorLanes, columns));
+}
+
 }  // namespace
 
 bool may_use_tiles() {
@@ -109,8 +118,7 @@ void pack_left(std::uint16_t* to, const ConstFactor& from, std::int64_t first) {
     for (std::int64_t c = 0; c < columns; c += kBlockSide, to += kBlockElements) {
       for (std::int64_t r = 0; r < rows; ++r) {
         const auto* const row = stored.row(first + r);
-        store_line(to + r * kLineElements, bf16_line(elements_at(row, c, columns),
-                                                     elements_at(row, c + kVectorLanes, columns)));
+        store_line(to + r * kLineElements, line_at(row, c, columns));
       }
       std::fill(to + rows * kLineElements, to + kBlockElements, std::uint16_t{0});
     }
