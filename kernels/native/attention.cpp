@@ -331,6 +331,33 @@ void for_each_head(const AttentionShape& s, Scratch& scratch, const Body& body) 
   });
 }
 
+/// The head that the worker of this one computes next; this one, if it has none.
+std::int64_t next_head(std::int64_t item, const AttentionShape& s) {
+  const std::int64_t next = item + worker_count();
+  return next < s.sequences * s.heads ? next : item;
+}
+
+void forward_in_tiles(FactorMatrix out, float* log_sum, ConstFactor qkv, const AttentionShape& s,
+                      Scratch& scratch) {
+  for_each_head(s, scratch, attention_tiles_bytes(s), [&](std::int64_t item, char* memory) {
+    const HeadFactors next(qkv, next_head(item, s), s);
+    attention_tiles_forward(head_of(out, 0, item, s), log_sum + item * s.context, {qkv, item, s},
+                            {next.q, next.k, next.v}, s, memory);
+  });
+}
+
+void backward_in_tiles(FactorMatrix dqkv, ConstFactor dout, ConstFactor qkv, ConstFactor out,
+                       const float* log_sum, const AttentionShape& s, Scratch& scratch) {
+  for_each_head(s, scratch, attention_tiles_bytes(s), [&](std::int64_t item, char* memory) {
+    const std::int64_t after = next_head(item, s);
+    const HeadFactors next(qkv, after, s);
+    attention_tiles_backward(
+        {dqkv, item, s}, head_of(dout, 0, item, s), {qkv, item, s}, head_of(out, 0, item, s),
+        log_sum + item * s.context,
+        {next.q, next.k, next.v, head_of(dout, 0, after, s), head_of(out, 0, after, s)}, s, memory);
+  });
+}
+
 }  // namespace
 
 AttentionArithmetic Attention::fastest(Precision precision, bool multiplies_bf16, bool has_amx) {
@@ -355,13 +382,7 @@ Need Attention::need(const AttentionShape& shape) {
 void Attention::forward(FactorMatrix out, float* log_sum, ConstFactor qkv,
                         const AttentionShape& s) {
   if (arithmetic_ == AttentionArithmetic::tiles) {
-    return for_each_head(
-        s, scratch_, attention_tiles_bytes(s), [&](std::int64_t item, char* memory) {
-          const HeadFactors n(qkv, item + worker_count(), s);
-          const HeadFactors* next = item + worker_count() < s.sequences * s.heads ? &n : nullptr;
-          attention_tiles_forward(head_of(out, 0, item, s), log_sum + item * s.context,
-                                  {qkv, item, s}, next, s, memory);
-        });
+    return forward_in_tiles(out, log_sum, qkv, s, scratch_);
   }
   with_storage(arithmetic_, [&](const auto storage) {
     using Storage = std::decay_t<decltype(storage)>;
@@ -375,13 +396,7 @@ void Attention::forward(FactorMatrix out, float* log_sum, ConstFactor qkv,
 void Attention::backward(FactorMatrix dqkv, ConstFactor dout, ConstFactor qkv, ConstFactor out,
                          const float* log_sum, const AttentionShape& s) {
   if (arithmetic_ == AttentionArithmetic::tiles) {
-    return for_each_head(
-        s, scratch_, attention_tiles_bytes(s), [&](std::int64_t item, char* memory) {
-          const HeadFactors n(qkv, item + worker_count(), s);
-          const HeadFactors* next = item + worker_count() < s.sequences * s.heads ? &n : nullptr;
-          attention_tiles_backward({dqkv, item, s}, head_of(dout, 0, item, s), {qkv, item, s},
-                                   head_of(out, 0, item, s), log_sum + item * s.context, next, s, memory);
-        });
+    return backward_in_tiles(dqkv, dout, qkv, out, log_sum, s, scratch_);
   }
   with_storage(arithmetic_, [&](const auto storage) {
     using Storage = std::decay_t<decltype(storage)>;

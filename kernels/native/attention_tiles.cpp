@@ -51,36 +51,36 @@ Vector masked_behind(Vector v, std::int64_t column, std::int64_t row, float valu
   return masked_from(v, std::max<std::int64_t>(row + 1 - column, 0), value);
 }
 
-/// Rows of matrices that will be needed, on their way into the second cache beside what is computed:
-/// a head's pieces of rows are too short for the processor to see what comes next.
+/// Rows that will be needed, on their way into the second cache beside what is computed: the pieces
+/// of rows that are one head's are too short for the processor to guess the next.
 class RowsAhead {
  public:
-  /// All rows within so many steps.
-  RowsAhead(std::int64_t rows, std::int64_t steps)
-      : rows_(rows), rows_a_step_(blocks_of(rows, steps)) {}
-
-  void add(const ConstFactor& m) {
-    const auto element = static_cast<std::int64_t>(size_of(m.element));
-    pieces_[count_++] = {static_cast<const char*>(m.data), m.stride * element, m.columns * element};
+  /// Brings all within the steps of a head: one for each block of queries and keys.
+  RowsAhead(const NextRows& matrices, const Blocks& blocks) : matrices_(matrices) {
+    const std::int64_t steps = blocks.context * (blocks.context + 1) / 2;
+    rows_ = matrices.begin()->rows;
+    rows_a_step_ = blocks_of(rows_, steps);
   }
+
   void step() {
     const std::int64_t end = std::min(rows_, next_ + rows_a_step_);
     for (; next_ < end; ++next_) {
-      for (int i = 0; i < count_; ++i) {
-        const Piece& piece = pieces_[i];
-        const char* const row = piece.data + next_ * piece.stride;
-        for (std::int64_t at = 0; at < piece.bytes; at += 64) __builtin_prefetch(row + at, 0, 2);
-      }
+      for (const ConstFactor& m : matrices_) fetch_row(m);
     }
   }
 
  private:
-  struct Piece {
-    const char* data;
-    std::int64_t stride, bytes;  // from row to row, and of a row
-  };
-  Piece pieces_[5] = {};
-  int count_ = 0;
+  void fetch_row(const ConstFactor& m) const {
+    constexpr std::int64_t kCacheLineBytes = 64;
+    constexpr int kToRead = 0, kIntoSecondCache = 2;
+    const auto element_bytes = static_cast<std::int64_t>(size_of(m.element));
+    const char* const row = static_cast<const char*>(m.data) + next_ * m.stride * element_bytes;
+    for (std::int64_t at = 0; at < m.columns * element_bytes; at += kCacheLineBytes) {
+      __builtin_prefetch(row + at, kToRead, kIntoSecondCache);
+    }
+  }
+
+  const NextRows& matrices_;
   std::int64_t rows_, rows_a_step_, next_ = 0;
 };
 
@@ -96,7 +96,8 @@ class ForwardHead {
         scores_(pieces.matrix(kBlockSide, blocks_.context * kBlockSide)),
         result_(pieces.matrix(kBlockSide, blocks_.width * kBlockSide)) {}
 
-  void run(const FactorMatrix& out, float* log_sum, const HeadFactors& head, RowsAhead& ahead) {
+  void run(const FactorMatrix& out, float* log_sum, const HeadFactors& head, const NextRows& next) {
+    RowsAhead ahead(next, blocks_);
     for (std::int64_t b = 0; b < blocks_.context; ++b) pack_keys(b, head);
     for (std::int64_t b = 0; b < blocks_.context; ++b) {
       pack_left(left_.data, head.q, b * kBlockSide);
@@ -224,7 +225,8 @@ class BackwardHead {
         result_(pieces.matrix(kBlockSide, blocks_.width * kBlockSide)) {}
 
   void run(const HeadGradients& gradients, const ConstFactor& dout, const HeadFactors& head,
-           const ConstFactor& out, const float* log_sum, RowsAhead& ahead) {
+           const ConstFactor& out, const float* log_sum, const NextRows& next) {
+    RowsAhead ahead(next, blocks_);
     for (std::int64_t b = 0; b < blocks_.context; ++b) {
       pack_rows(b, head.q, queries_, queries_transposed_);
       pack_rows(b, dout, dout_, dout_transposed_);
@@ -379,21 +381,11 @@ class BackwardHead {
   // Of a strip of keys, left factors: k (keys, D), k^T (D, keys), v, p^T and ds^T (keys, T); and
   // ds^T as right factor.
   Panels keys_, keys_transposed_, values_, probabilities_, slopes_, slopes_right_;
-  float *shifts_, *along_;     // by query: -log_sum / ln(2), -along * scale
+  float *shifts_, *along_;           // by query: -log_sum / ln(2), -along * scale
   float *scores_[2], *products_[2];  // of blocks by turns: k q^T, v dout^T
-  float* dqueries_;            // dq^T in blocks
-  Matrix result_;              // (32, D)
+  float* dqueries_;                  // dq^T in blocks
+  Matrix result_;                    // (32, D)
 };
-
-/// The factors of the head after this one, within the steps of this one.
-RowsAhead rows_ahead(const AttentionShape& shape, const HeadFactors* next) {
-  const std::int64_t blocks = Blocks(shape).context;
-  RowsAhead ahead(shape.context, blocks * (blocks + 1) / 2);
-  if (next != nullptr) {
-    for (const ConstFactor& m : {next->q, next->k, next->v}) ahead.add(m);
-  }
-  return ahead;
-}
 
 template <class Head>
 std::size_t bytes_of(const AttentionShape& shape) {
@@ -409,24 +401,18 @@ std::size_t attention_tiles_bytes(const AttentionShape& shape) {
 }
 
 void attention_tiles_forward(const FactorMatrix& out, float* log_sum, const HeadFactors& head,
-                             const HeadFactors* next, const AttentionShape& shape, char* memory) {
+                             const NextRows& next, const AttentionShape& shape, char* memory) {
   const TilesInUse tiles;
   Pieces pieces(memory);
-  RowsAhead ahead = rows_ahead(shape, next);
-  ForwardHead(pieces, shape).run(out, log_sum, head, ahead);
+  ForwardHead(pieces, shape).run(out, log_sum, head, next);
 }
 
 void attention_tiles_backward(const HeadGradients& gradients, const ConstFactor& dout,
-                              const HeadFactors& head, const ConstFactor& out,
-                              const float* log_sum, const HeadFactors* next, const AttentionShape& shape, char* memory) {
+                              const HeadFactors& head, const ConstFactor& out, const float* log_sum,
+                              const NextRows& next, const AttentionShape& shape, char* memory) {
   const TilesInUse tiles;
   Pieces pieces(memory);
-  RowsAhead ahead = rows_ahead(shape, next);
-  if (next) {
-    auto a = dout; a.data = (const char*)a.data + 128; ahead.add(a);
-    a = out; a.data = (const char*)a.data + 128; ahead.add(a);
-  }
-  BackwardHead(pieces, shape).run(gradients, dout, head, out, log_sum, ahead);
+  BackwardHead(pieces, shape).run(gradients, dout, head, out, log_sum, next);
 }
 
 }  // namespace swarmpi::kernels::native
