@@ -10,7 +10,7 @@
 #include "kernels/backend.hpp"
 #include "kernels/block_sum.hpp"
 #include "kernels/native/aligned_memory.hpp"
-#include "kernels/native/attention.hpp"
+#include "kernels/native/attention/attention.hpp"
 #include "kernels/native/bf16_product.hpp"
 #include "kernels/native/codecs.hpp"
 #include "kernels/native/column_sums.hpp"

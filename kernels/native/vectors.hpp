@@ -216,7 +216,11 @@ inline Vector times_power_of_floor(Vector p, Vector x) {
 #if defined(__AVX512F__)
   return _mm512_maskz_scalef_ps(kAllLanes, p, x);
 #else
-  for (std::int64_t l = 0; l < kVectorLanes; ++l) p[l] *= std::exp2(std::floor(x[l]));
+  for (std::int64_t l = 0; l < kVectorLanes; ++l) {
+    constexpr float kMost = 300;  // as good as infinity
+    const float within = x[l] > -kMost ? (x[l] < kMost ? x[l] : kMost) : -kMost;
+    p[l] = std::ldexp(p[l], static_cast<int>(std::floor(within)));
+  }
   return p;
 #endif
 }

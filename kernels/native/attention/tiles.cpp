@@ -1,4 +1,4 @@
-#include "kernels/native/attention_tiles.hpp"
+#include "kernels/native/attention/tiles.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,12 +1,12 @@
-#include "kernels/native/attention.hpp"
+#include "kernels/native/attention/attention.hpp"
 
 #include <algorithm>
 #include <cmath>
 
 #include "kernels/native/amx_tile.hpp"
-#include "kernels/native/attention_head.hpp"
-#include "kernels/native/attention_rows.hpp"
-#include "kernels/native/attention_tiles.hpp"
+#include "kernels/native/attention/head.hpp"
+#include "kernels/native/attention/rows.hpp"
+#include "kernels/native/attention/tiles.hpp"
 #include "kernels/native/lanes.hpp"
 #include "kernels/native/parallel.hpp"
 #include "kernels/native/tile.hpp"

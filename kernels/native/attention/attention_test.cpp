@@ -1,4 +1,4 @@
-#include "kernels/native/attention.hpp"
+#include "kernels/native/attention/attention.hpp"
 
 #include "kernels/native/amx_tile.hpp"
 #include "kernels/native/test_support.hpp"

@@ -4,7 +4,7 @@
 
 #include <initializer_list>
 
-#include "kernels/native/attention_head.hpp"
+#include "kernels/native/attention/head.hpp"
 
 namespace swarmpi::kernels::native {
 
