@@ -142,11 +142,13 @@ void add_sums_and_updates(Backend& backend, Bits& bits) {
 }
 
 void write_bits(int workers, const std::string& path) {
+  const auto rounding = make_native_backend({Precision::bf16, workers, MaxIsa::any});
   auto backend = make_native_backend({Precision::fp32, workers, MaxIsa::any});
   backend->prepare_thread();
   if (native::worker_count() != workers) exit_with(false);
   Bits bits(path);
   add_attention_and_norms(*backend, bits);
+  add_attention_and_norms(*rounding, bits);
   add_tables_and_pointwise(*backend, bits);
   add_sums_and_updates(*backend, bits);
   exit_with(bits.good());

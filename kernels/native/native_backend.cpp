@@ -10,7 +10,8 @@
 #include "kernels/backend.hpp"
 #include "kernels/block_sum.hpp"
 #include "kernels/native/aligned_memory.hpp"
-#include "kernels/native/attention.hpp"
+#include "kernels/native/attention/attention.hpp"
+#include "kernels/native/bf16_product.hpp"
 #include "kernels/native/codecs.hpp"
 #include "kernels/native/column_sums.hpp"
 #include "kernels/native/copy.hpp"
@@ -43,7 +44,8 @@ class NativeBackend final : public Backend {
   explicit NativeBackend(const BackendOptions& options)
       : options_(options),
         products_(options.precision),
-        attention_(options.precision, products_.element() == Element::bf16),
+        attention_(Attention::fastest(options.precision, products_.element() == Element::bf16,
+                                      Bf16Products::has_amx())),
         head_(products_) {}
 
   std::string name() const override { return "native"; }

@@ -55,6 +55,21 @@ inline F exp_or_zero(F x) {
   return x < zero - 64.0f ? zero : e;
 }
 
+/// 2^x for x < 128, within 3 units in the last place, and zero below 2^-92, as exp_or_zero() is; 1
+/// of 0; a NaN stays one. For results that are rounded to bf16.
+inline Vector power_of_two(Vector x) {
+  const Vector zero = {};
+  const Vector f = fraction(x);
+  // (2^f - 1) / f on [0, 1), interpolated at Chebyshev's nodes.
+  Vector p = zero + 0x1.d4cf66p-10f;
+  p = fused(p, f, zero + 0x1.2d720ep-7f);
+  p = fused(p, f, zero + 0x1.c7f14ep-5f);
+  p = fused(p, f, zero + 0x1.ebf1cp-3f);
+  p = fused(p, f, zero + 0x1.62e43cp-1f);
+  p = times_power_of_floor(fused(p, f, zero + 1.0f), x);
+  return x < zero - 92.0f ? zero : p;
+}
+
 /// ln x for positive normal numbers, within 2 units in the last place of the larger of the result
 /// and 1; a NaN stays one.
 inline float log_of_normal(float x) {

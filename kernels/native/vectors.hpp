@@ -1,6 +1,6 @@
 #pragma once
 // 16 fp32 as one vector, and what compilers do not offer for it: fused multiply-adds of fp32 and of
-// pairs of bf16. Only here are instructions called by name.
+// pairs of bf16. Only here and in amx_tile.hpp are instructions called by name.
 
 #include <cmath>
 #include <cstdint>
@@ -72,6 +72,38 @@ inline VectorBits bf16_pairs(Vector a, Vector b) {
   store_vector(low, a);
   store_vector(high, b);
   return bf16_pairs(low, high);
+}
+
+/// 32 bf16.
+using VectorLine = std::uint16_t __attribute__((vector_size(64)));
+inline VectorLine bf16_line(Vector a, Vector b) {
+#if defined(__AVX512BF16__)
+  return __builtin_bit_cast(VectorLine, _mm512_cvtne2ps_pbh(b, a));
+#else
+  VectorLine line;
+  std::uint16_t both[2 * kVectorLanes];
+  store_vector(both, a);
+  store_vector(both + kVectorLanes, b);
+  std::memcpy(&line, both, sizeof line);
+  return line;
+#endif
+}
+inline VectorLine load_line(const std::uint16_t* from) {
+  VectorLine line;
+  std::memcpy(&line, from, sizeof line);
+  return line;
+}
+inline void store_line(std::uint16_t* to, VectorLine line) { std::memcpy(to, &line, sizeof line); }
+/// Pairs of elements of a and of b: of their lower halves, or of their upper ones.
+inline VectorLine lower_pairs(VectorLine a, VectorLine b) {
+  return __builtin_shuffle(
+      a, b, VectorLine{0, 32, 1, 33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39,
+                       8, 40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47});
+}
+inline VectorLine upper_pairs(VectorLine a, VectorLine b) {
+  return __builtin_shuffle(
+      a, b, VectorLine{16, 48, 17, 49, 18, 50, 19, 51, 20, 52, 21, 53, 22, 54, 23, 55,
+                       24, 56, 25, 57, 26, 58, 27, 59, 28, 60, 29, 61, 30, 62, 31, 63});
 }
 
 /// `count` < 16 elements as fp32, the other lanes zero.
@@ -167,6 +199,29 @@ inline Vector fused(Vector a, Vector b, Vector c) {
 #else
   for (std::int64_t l = 0; l < kVectorLanes; ++l) c[l] = std::fma(a[l], b[l], c[l]);
   return c;
+#endif
+}
+
+/// x less the largest integer that is not above it.
+inline Vector fraction(Vector x) {
+#if defined(__AVX512DQ__)
+  return _mm512_maskz_reduce_ps(kAllLanes, x, _MM_FROUND_TO_NEG_INF);
+#else
+  for (std::int64_t l = 0; l < kVectorLanes; ++l) x[l] -= std::floor(x[l]);
+  return x;
+#endif
+}
+/// p times two to the power of the largest integer that is not above x.
+inline Vector times_power_of_floor(Vector p, Vector x) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_scalef_ps(kAllLanes, p, x);
+#else
+  for (std::int64_t l = 0; l < kVectorLanes; ++l) {
+    constexpr float kMost = 300;  // as good as infinity
+    const float within = x[l] > -kMost ? (x[l] < kMost ? x[l] : kMost) : -kMost;
+    p[l] = std::ldexp(p[l], static_cast<int>(std::floor(within)));
+  }
+  return p;
 #endif
 }
 

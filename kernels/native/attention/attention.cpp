@@ -1,9 +1,12 @@
-#include "kernels/native/attention.hpp"
+#include "kernels/native/attention/attention.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/native/attention_rows.hpp"
+#include "kernels/native/amx_tile.hpp"
+#include "kernels/native/attention/head.hpp"
+#include "kernels/native/attention/rows.hpp"
+#include "kernels/native/attention/tiles.hpp"
 #include "kernels/native/lanes.hpp"
 #include "kernels/native/parallel.hpp"
 #include "kernels/native/tile.hpp"
@@ -15,32 +18,6 @@ namespace {
 // Whole tiles. Taller strips would make fewer passes over the gradients of keys and values, but
 // leave out less above the diagonal.
 constexpr std::int64_t kQueries = 32;
-
-/// Pieces of a worker's memory, one after another. Only counted where there is no memory.
-class Pieces {
- public:
-  explicit Pieces(char* memory) : memory_(memory) {}
-
-  template <class T>
-  T* array(std::int64_t count) {
-    char* const place = memory_ == nullptr ? nullptr : memory_ + used_;
-    used_ += (static_cast<std::size_t>(count) * sizeof(T) + 63) / 64 * 64;
-    return reinterpret_cast<T*>(place);
-  }
-  Matrix matrix(std::int64_t rows, std::int64_t columns) {
-    const std::int64_t stride = padded_stride(columns, sizeof(float));
-    return {array<float>(rows * stride), rows, columns, stride};
-  }
-  template <class T>
-  RightFactor<T> right(std::int64_t inner, std::int64_t columns) {
-    return {array<T>(packed_elements<T>(inner, columns)), words_of<T>(inner)};
-  }
-  std::size_t size_bytes() const { return used_; }
-
- private:
-  char* memory_;
-  std::size_t used_ = 0;
-};
 
 /// Rows of elements as products take them.
 template <class T>
@@ -111,18 +88,6 @@ struct Work {
   }
 };
 
-/// Rows of one head of one sequence in a matrix of heads side by side: (T, D).
-template <class Void>
-FactorView<Void> head_of(FactorView<Void> m, std::int64_t part, std::int64_t item,
-                         const AttentionShape& s) {
-  using Byte = std::conditional_t<std::is_const_v<Void>, const char, char>;
-  const std::int64_t row = item / s.heads * s.context;
-  const std::int64_t column = (part * s.heads + item % s.heads) * s.head_width;
-  auto* const data = static_cast<Byte*>(m.data) +
-                     (row * m.stride + column) * static_cast<std::int64_t>(size_of(m.element));
-  return {data, s.context, s.head_width, m.stride, m.element};
-}
-
 /// Some queries, and the keys that at least one of them sees: all up to its last.
 struct Strip {
   std::int64_t first, count, keys;
@@ -142,14 +107,14 @@ class Head {
  public:
   using T = typename Storage::Type;
 
-  Head(const AttentionShape& shape, ConstFactor qkv, std::int64_t item, Work<T>& work)
+  Head(const AttentionShape& shape, const HeadFactors& factors, Work<T>& work)
       : shape_(shape),
         width_(shape.head_width),
         scale_(1.0f / std::sqrt(static_cast<float>(width_))),
         work_(work),
-        q_(head_of(qkv, 0, item, shape)),
-        k_(head_of(qkv, 1, item, shape)),
-        v_(head_of(qkv, 2, item, shape)) {
+        q_(factors.q),
+        k_(factors.k),
+        v_(factors.v) {
     const Rows<const T> keys = taken(k_, 0, shape.context, work.rows);
     pack_transposed(work.keys_transposed, keys.data, keys.stride, width_, shape.context);
   }
@@ -162,23 +127,24 @@ class Head {
     }
   }
 
-  void backward(FactorMatrix dq, FactorMatrix dk, FactorMatrix dv, ConstFactor dout,
-                ConstFactor out, const float* log_sum) {
+  void backward(const HeadGradients& gradients, ConstFactor dout, ConstFactor out,
+                const float* log_sum) {
     const Rows<const T> keys = taken(k_, 0, shape_.context, work_.rows);
     pack(work_.keys, keys.data, keys.stride, shape_.context, width_);
     const Rows<const T> values = taken(v_, 0, shape_.context, work_.rows);
     pack_transposed(work_.values_transposed, values.data, values.stride, width_, shape_.context);
-    const Matrix dkeys = place_of(dk, 0, shape_.context, work_.dkeys);
-    const Matrix dvalues = place_of(dv, 0, shape_.context, work_.dvalues);
+    const Matrix dkeys = place_of(gradients.k, 0, shape_.context, work_.dkeys);
+    const Matrix dvalues = place_of(gradients.v, 0, shape_.context, work_.dvalues);
     // From the last strip on, which sees all keys: it sets their gradients, the others add.
     const std::int64_t last = (shape_.context - 1) / kQueries * kQueries;
     for (std::int64_t first = last; first >= 0; first -= kQueries) {
       const Strip strip(first, shape_.context);
       slopes_of_strip(strip, dout, out, log_sum);
-      gradients_of_strip(strip, dq, dkeys, dvalues, first == last ? Write::set : Write::add);
+      gradients_of_strip(strip, gradients.q, dkeys, dvalues,
+                         first == last ? Write::set : Write::add);
     }
-    put(dk, 0, dkeys);
-    put(dv, 0, dvalues);
+    put(gradients.k, 0, dkeys);
+    put(gradients.v, 0, dvalues);
   }
 
  private:
@@ -331,11 +297,11 @@ class Head {
   Rows<const T> queries_, dout_;  // of the strip at work, (count, D)
 };
 
-/// Calls body(storage) with how factors are multiplied.
+/// Calls body(storage) with how factors are multiplied in vectors.
 template <class Body>
-void with_storage(Precision precision, bool bf16_pairs, const Body& body) {
-  if (precision == Precision::fp32) return body(AsFloat{});
-  if (kBf16PairsAreFaster && bf16_pairs) return body(AsBf16{});
+void with_storage(AttentionArithmetic arithmetic, const Body& body) {
+  if (arithmetic == AttentionArithmetic::fp32) return body(AsFloat{});
+  if (arithmetic == AttentionArithmetic::bf16_pairs) return body(AsBf16{});
   body(AsRoundedFloat{});
 }
 
@@ -346,35 +312,82 @@ std::size_t worker_bytes(const AttentionShape& shape) {
   return counted.size_bytes();
 }
 
-/// Calls body(item, work) for each head of each sequence.
+/// Calls body(item, memory) for each head of each sequence, with so many bytes of memory.
+template <class Body>
+void for_each_head(const AttentionShape& s, Scratch& scratch, std::size_t bytes, const Body& body) {
+  auto* const all =
+      static_cast<char*>(scratch.take(static_cast<std::size_t>(worker_count()) * bytes));
+  for_each_item(s.sequences * s.heads, [&](std::int64_t item, int worker) {
+    body(item, all + static_cast<std::size_t>(worker) * bytes);
+  });
+}
+/// Calls body(item, work) likewise.
 template <class T, class Body>
 void for_each_head(const AttentionShape& s, Scratch& scratch, const Body& body) {
-  const std::size_t size = worker_bytes<T>(s);
-  auto* const all =
-      static_cast<char*>(scratch.take(static_cast<std::size_t>(worker_count()) * size));
-  for_each_item(s.sequences * s.heads, [&](std::int64_t item, int worker) {
-    Pieces pieces(all + static_cast<std::size_t>(worker) * size);
+  for_each_head(s, scratch, worker_bytes<T>(s), [&](std::int64_t item, char* memory) {
+    Pieces pieces(memory);
     Work<T> work(pieces, s);
     body(item, work);
   });
 }
 
+/// The head that the worker of this one computes next; this one, if it has none.
+std::int64_t next_head(std::int64_t item, const AttentionShape& s) {
+  const std::int64_t next = item + worker_count();
+  return next < s.sequences * s.heads ? next : item;
+}
+
+void forward_in_tiles(FactorMatrix out, float* log_sum, ConstFactor qkv, const AttentionShape& s,
+                      Scratch& scratch) {
+  for_each_head(s, scratch, attention_tiles_bytes(s), [&](std::int64_t item, char* memory) {
+    const HeadFactors next(qkv, next_head(item, s), s);
+    attention_tiles_forward(head_of(out, 0, item, s), log_sum + item * s.context, {qkv, item, s},
+                            {next.q, next.k, next.v}, s, memory);
+  });
+}
+
+void backward_in_tiles(FactorMatrix dqkv, ConstFactor dout, ConstFactor qkv, ConstFactor out,
+                       const float* log_sum, const AttentionShape& s, Scratch& scratch) {
+  for_each_head(s, scratch, attention_tiles_bytes(s), [&](std::int64_t item, char* memory) {
+    const std::int64_t after = next_head(item, s);
+    const HeadFactors next(qkv, after, s);
+    attention_tiles_backward(
+        {dqkv, item, s}, head_of(dout, 0, item, s), {qkv, item, s}, head_of(out, 0, item, s),
+        log_sum + item * s.context,
+        {next.q, next.k, next.v, head_of(dout, 0, after, s), head_of(out, 0, after, s)}, s, memory);
+  });
+}
+
 }  // namespace
+
+AttentionArithmetic Attention::fastest(Precision precision, bool multiplies_bf16, bool has_amx) {
+  if (precision == Precision::fp32) return AttentionArithmetic::fp32;
+  if (multiplies_bf16 && has_amx && may_use_tiles()) return AttentionArithmetic::tiles;
+  if (multiplies_bf16 && kBf16PairsAreFaster) return AttentionArithmetic::bf16_pairs;
+  return AttentionArithmetic::rounded_fp32;
+}
 
 Need Attention::need(const AttentionShape& shape) {
   std::size_t size = 0;
-  with_storage(precision_, bf16_pairs_, [&](const auto storage) {
-    size = worker_bytes<typename std::decay_t<decltype(storage)>::Type>(shape);
-  });
+  if (arithmetic_ == AttentionArithmetic::tiles) {
+    size = attention_tiles_bytes(shape);
+  } else {
+    with_storage(arithmetic_, [&](const auto storage) {
+      size = worker_bytes<typename std::decay_t<decltype(storage)>::Type>(shape);
+    });
+  }
   return {scratch_, static_cast<std::size_t>(worker_count()) * size};
 }
 
 void Attention::forward(FactorMatrix out, float* log_sum, ConstFactor qkv,
                         const AttentionShape& s) {
-  with_storage(precision_, bf16_pairs_, [&](const auto storage) {
+  if (arithmetic_ == AttentionArithmetic::tiles) {
+    return forward_in_tiles(out, log_sum, qkv, s, scratch_);
+  }
+  with_storage(arithmetic_, [&](const auto storage) {
     using Storage = std::decay_t<decltype(storage)>;
     for_each_head<typename Storage::Type>(s, scratch_, [&](std::int64_t item, auto& work) {
-      Head<Storage>(s, qkv, item, work)
+      Head<Storage>(s, {qkv, item, s}, work)
           .forward(head_of(out, 0, item, s), log_sum + item * s.context);
     });
   });
@@ -382,12 +395,14 @@ void Attention::forward(FactorMatrix out, float* log_sum, ConstFactor qkv,
 
 void Attention::backward(FactorMatrix dqkv, ConstFactor dout, ConstFactor qkv, ConstFactor out,
                          const float* log_sum, const AttentionShape& s) {
-  with_storage(precision_, bf16_pairs_, [&](const auto storage) {
+  if (arithmetic_ == AttentionArithmetic::tiles) {
+    return backward_in_tiles(dqkv, dout, qkv, out, log_sum, s, scratch_);
+  }
+  with_storage(arithmetic_, [&](const auto storage) {
     using Storage = std::decay_t<decltype(storage)>;
     for_each_head<typename Storage::Type>(s, scratch_, [&](std::int64_t item, auto& work) {
-      Head<Storage>(s, qkv, item, work)
-          .backward(head_of(dqkv, 0, item, s), head_of(dqkv, 1, item, s), head_of(dqkv, 2, item, s),
-                    head_of(dout, 0, item, s), head_of(out, 0, item, s),
+      Head<Storage>(s, {qkv, item, s}, work)
+          .backward({dqkv, item, s}, head_of(dout, 0, item, s), head_of(out, 0, item, s),
                     log_sum + item * s.context);
     });
   });
