@@ -208,6 +208,9 @@ class NativeBackend final : public Backend {
                        const UpdateParameters& parameters) override {
     hash = native::update_adamw(buffers, parameters, partials_);
   }
+  void do_update_adamw_and_copies(std::uint64_t& hash, const UpdateBuffers& buffers,
+                                  const UpdateParameters& parameters,
+                                  const UpdatedCopies& copies) override;
   void do_update_lamb(std::uint64_t& hash, const UpdateBuffers& buffers,
                       const UpdateParameters& parameters) override {
     hash = native::update_lamb(buffers, parameters, partials_);
@@ -219,7 +222,7 @@ class NativeBackend final : public Backend {
   void do_hash_copies(std::uint64_t& hash, Weight& weight) override {
     hash = 0;
     for (const std::span<std::byte> copy : weight.copies()) {
-      hash = 31 * hash + native::hash_bytes(copy, partials_);
+      hash = joined_hash(hash, native::hash_bytes(copy, partials_));
     }
   }
 
@@ -322,6 +325,30 @@ void NativeBackend::do_add_weight_gradient(Contribution& did, std::int64_t* sums
   did = add_strips(sums, write, strips, exponent, bits, partials_);
 }
 
+void NativeBackend::do_update_adamw_and_copies(std::uint64_t& hash, const UpdateBuffers& buffers,
+                                               const UpdateParameters& parameters,
+                                               const UpdatedCopies& copies) {
+  auto& weight = static_cast<NativeWeight&>(*copies.weight);
+  if (!weight.is_packed()) {
+    do_hash_copies(*copies.hash_before, weight);
+    do_update_adamw(hash, buffers, parameters);
+    do_refresh(weight, buffers.new_weights);
+    return do_hash_copies(*copies.hash_after, weight);
+  }
+  const std::int64_t rows = weight.outputs(), columns = buffers.count / rows;
+  auto* const hashes = partials_.take_array<UpdateHashes>(rows);
+  const auto found = weight.make_and_refresh(
+      products_, buffers.new_weights, strip_, [&](std::int64_t first, std::int64_t end) {
+        hashes[first] = update_adamw_part(buffers, parameters, first * columns, end * columns);
+      });
+  *copies.hash_before = found.before;
+  *copies.hash_after = found.after;
+  UpdateHashes sum;
+  for (std::int64_t r = 0; r < rows; ++r) sum += hashes[r];
+  if (buffers.hash_before != nullptr) *buffers.hash_before = sum.before;
+  hash = sum.after;
+}
+
 std::array<Need, 10> NativeBackend::needs(const WorkShape& s) {
   const std::int64_t rows = s.sequences * s.context;
   const std::int64_t widest = std::max(3 * s.width, s.hidden);
@@ -342,8 +369,9 @@ Need NativeBackend::strip_need(const WorkShape& s) {
   if (products_.element() == Element::fp32) return {strip_, 0};
   const std::int64_t rows = std::min(s.sequences * s.context, kStripRows);
   const auto slopes = static_cast<std::size_t>(rows * row_stride(s.hidden)) * sizeof(float);
-  return {strip_,
-          std::max(slopes, NativeWeight::scratch_bytes(products_, std::max(s.width, s.hidden)))};
+  return {strip_, std::max(slopes, NativeWeight::scratch_bytes(
+                                       products_, std::max({3 * s.width, s.hidden, s.vocabulary}),
+                                       std::max(s.width, s.hidden)))};
 }
 
 Need NativeBackend::partials_need(const WorkShape& s) {
@@ -355,7 +383,7 @@ Need NativeBackend::partials_need(const WorkShape& s) {
   const std::int64_t tallest = std::max({widest, s.vocabulary, s.context});
   const std::int64_t largest_tensor = tallest * s.width;
   return {partials_, std::max({static_cast<std::size_t>(sums) * sizeof(float),
-                               static_cast<std::size_t>(tallest) * sizeof(std::uint32_t),
+                               static_cast<std::size_t>(tallest) * sizeof(UpdateHashes),
                                static_cast<std::size_t>(3 * blocks_of(largest_tensor, kSumBlock)) *
                                    sizeof(double)})};
 }
