@@ -171,6 +171,14 @@ struct UpdateBuffers {
   std::uint64_t* hash_before = nullptr;
 };
 
+/// The copies of a weight (N, K) that an update changes, and where their hashes (hash_copies()) are
+/// put, as it found them and as it left them; to the host.
+struct UpdatedCopies {
+  Weight* weight = nullptr;
+  std::uint64_t* hash_before = nullptr;
+  std::uint64_t* hash_after = nullptr;
+};
+
 /// Hears when an operation begins and ends, on the thread that calls it: for benchmarks and traces.
 /// An operation is named as the function of Backend, by a string that lives as long as the program.
 class OperationListener {
@@ -492,6 +500,13 @@ class Backend {
     const OperationScope scope(listener_, __func__);
     do_update_adamw(hash, buffers, parameters);
   }
+  /// hash_copies(), update_adamw(), refresh() and hash_copies() in one. REQUIRES: the buffers are a
+  /// whole matrix, the weight's master.
+  void update_adamw_and_copies(std::uint64_t& hash, const UpdateBuffers& buffers,
+                               const UpdateParameters& parameters, const UpdatedCopies& copies) {
+    const OperationScope scope(listener_, __func__);
+    do_update_adamw_and_copies(hash, buffers, parameters, copies);
+  }
   /// LAMB (You et al., 2020), one bounded trust ratio for the tensor, norms over blocks of 4096.
   void update_lamb(std::uint64_t& hash, const UpdateBuffers& buffers,
                    const UpdateParameters& parameters) {
@@ -571,6 +586,14 @@ class Backend {
                              std::int64_t count, double quantum_per_token) = 0;
   virtual void do_update_adamw(std::uint64_t& hash, const UpdateBuffers& buffers,
                                const UpdateParameters& parameters) = 0;
+  virtual void do_update_adamw_and_copies(std::uint64_t& hash, const UpdateBuffers& buffers,
+                                          const UpdateParameters& parameters,
+                                          const UpdatedCopies& copies) {
+    do_hash_copies(*copies.hash_before, *copies.weight);
+    do_update_adamw(hash, buffers, parameters);
+    do_refresh(*copies.weight, buffers.new_weights);
+    do_hash_copies(*copies.hash_after, *copies.weight);
+  }
   virtual void do_update_lamb(std::uint64_t& hash, const UpdateBuffers& buffers,
                               const UpdateParameters& parameters) = 0;
   virtual void do_hash_weights(std::uint64_t& hash, const float* weights, std::int64_t count,

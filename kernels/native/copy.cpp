@@ -6,6 +6,7 @@
 #include "core/check.hpp"
 #include "kernels/native/parallel.hpp"
 #include "kernels/native/stored.hpp"
+#include "kernels/native/vectors.hpp"
 
 namespace swarmpi::kernels::native {
 
@@ -29,6 +30,24 @@ void copy(Matrix to, ConstMatrix from) {
       std::copy_n(from.row(r) + column, count, to.row(r) + column);
     }
   });
+}
+
+void stream(Matrix to, ConstMatrix from) {
+  for (std::int64_t r = 0; r < to.rows; ++r) {
+    float* const row = to.row(r);
+    const std::int64_t head = elements_to_line(row, to.columns);
+    const std::int64_t end = head + (to.columns - head) / kVectorLanes * kVectorLanes;
+    std::copy_n(from.row(r), head, row);
+    for (std::int64_t i = head; i < end; i += kVectorLanes) {
+      stream_vector(row + i, load(from.row(r) + i));
+    }
+    std::copy_n(from.row(r) + end, to.columns - end, row + end);
+  }
+}
+
+void put(Matrix to, ConstMatrix from, std::int64_t count) {
+  constexpr std::int64_t kLarge = std::int64_t{1} << 19;  // 2 MiB
+  return count > kLarge ? stream(to, from) : copy(to, from);
 }
 
 void copy_factor(FactorMatrix to, ConstMatrix from) {

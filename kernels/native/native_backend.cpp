@@ -146,7 +146,15 @@ class NativeBackend final : public Backend {
   }
   void do_linear_gelu_forward(Matrix pre, FactorMatrix activated, ConstFactor x,
                               const Weight& weight, const float* bias) override {
-    products_.multiply(pre, rounded_x(x), own(weight).forward(), x.columns, Write::set);
+    const Factor forward = own(weight).forward();
+    if (products_.has_blocks(forward, x.columns)) {
+      return products_.multiply_blocks(
+          pre.rows, pre.columns, rounded_x(x), forward, x.columns, [&](const AmxBlock& block) {
+            bias_gelu(block.sums, block.of(activated), bias_at(bias, block.column));
+            put(block.of(pre), block.sums, pre.rows * pre.columns);
+          });
+    }
+    products_.multiply(pre, rounded_x(x), forward, x.columns, Write::set);
     bias_gelu(pre, activated, bias);
   }
   void do_linear_backward_input(Matrix dx, ConstFactor dy, const Weight& weight) override {
@@ -202,6 +210,9 @@ class NativeBackend final : public Backend {
                        const UpdateParameters& parameters) override {
     hash = native::update_adamw(buffers, parameters, partials_);
   }
+  void do_update_adamw_and_copies(std::uint64_t& hash, const UpdateBuffers& buffers,
+                                  const UpdateParameters& parameters,
+                                  const UpdatedCopies& copies) override;
   void do_update_lamb(std::uint64_t& hash, const UpdateBuffers& buffers,
                       const UpdateParameters& parameters) override {
     hash = native::update_lamb(buffers, parameters, partials_);
@@ -213,7 +224,7 @@ class NativeBackend final : public Backend {
   void do_hash_copies(std::uint64_t& hash, Weight& weight) override {
     hash = 0;
     for (const std::span<std::byte> copy : weight.copies()) {
-      hash = 31 * hash + native::hash_bytes(copy, partials_);
+      hash = joined_hash(hash, native::hash_bytes(copy, partials_));
     }
   }
 
@@ -221,7 +232,10 @@ class NativeBackend final : public Backend {
   static const NativeWeight& own(const Weight& weight) {
     return static_cast<const NativeWeight&>(weight);
   }
-  std::array<Need, 9> needs(const WorkShape& shape);
+  static const float* bias_at(const float* bias, std::int64_t column) {
+    return bias == nullptr ? nullptr : bias + column;
+  }
+  std::array<Need, 10> needs(const WorkShape& shape);
   Need partials_need(const WorkShape& shape);
   Need strip_need(const WorkShape& shape);
   Factor rounded_x(ConstFactor x) { return products_.factor(x, x_copy_); }
@@ -243,7 +257,15 @@ void NativeBackend::do_linear_forward(Matrix y, ConstFactor x, const Weight& wei
                                       const float* bias, ConstMatrix residual) {
   const Factor factor = rounded_x(x);
   const Factor forward = own(weight).forward();
-  if (residual.empty()) {
+  if (products_.has_blocks(forward, x.columns)) {
+    products_.multiply_blocks(y.rows, y.columns, factor, forward, x.columns,
+                              [&](const AmxBlock& block) {
+                                if (bias != nullptr) add_bias(block.sums, bias + block.column);
+                                if (!residual.empty())
+                                  add_residual(block.sums, block.of(residual), nullptr);
+                                put(block.of(y), block.sums, y.rows * y.columns);
+                              });
+  } else if (residual.empty()) {
     products_.multiply(y, factor, forward, x.columns, Write::set);
     add_bias(y, bias);
   } else if (products_.rounds() && residual.data != y.data) {
@@ -262,23 +284,29 @@ void NativeBackend::do_linear_gelu_backward_input(FactorMatrix dpre, ConstFactor
     return scale_by_gelu_slope(dpre, dpre.matrix(), pre);
   }
   const Factor factor = rounded_dy(dy);
+  const Factor backward = own(weight).backward();
+  if (products_.has_blocks(backward, dy.columns)) {
+    return products_.multiply_blocks(
+        dpre.rows, dpre.columns, factor, backward, dy.columns, [&](const AmxBlock& block) {
+          scale_by_gelu_slope(block.of(dpre), block.sums, block.of(pre));
+        });
+  }
   const std::int64_t stride = row_stride(dpre.columns);
   float* const room = strip_.take_array<float>(std::min(dpre.rows, kStripRows) * stride);
   for (std::int64_t first = 0; first < dpre.rows; first += kStripRows) {
     const std::int64_t rows = std::min(kStripRows, dpre.rows - first);
     const Matrix slopes(room, rows, dpre.columns, stride);
-    products_.multiply(slopes, products_.part(factor, first), own(weight).backward(), dy.columns,
-                       Write::set);
+    products_.multiply(slopes, products_.part(factor, first), backward, dy.columns, Write::set);
     auto* const to = static_cast<std::uint16_t*>(dpre.data) + first * dpre.stride;
     scale_by_gelu_slope({to, rows, dpre.columns, dpre.stride, dpre.element}, slopes,
                         {pre.row(first), rows, pre.columns, pre.stride});
   }
 }
 
-// Products of bf16 take longer in strips than what follows them gains. A strip for each thread: the
-// fewer there are, the less the threads wait for one another.
+// Products of bf16 take longer in strips than what follows them gains, but for those in tiles. A
+// strip for each thread: the fewer there are, the less the threads wait for one another.
 std::int64_t NativeBackend::weight_gradient_rows(std::int64_t rows) const {
-  if (products_.element() == Element::bf16) return rows;
+  if (products_.element() == Element::bf16 && !products_.has_tiles()) return rows;
   return std::min(rows, kStripRows * options_.threads);
 }
 
@@ -286,15 +314,44 @@ void NativeBackend::do_add_weight_gradient(Contribution& did, std::int64_t* sums
                                            Matrix room, float* bias_gradient, ConstFactor dy,
                                            ConstFactor x, std::int16_t exponent, int bits) {
   if (bias_gradient != nullptr) column_sums(bias_gradient, Write::set, dy, partials_);
+  const Factor dy_factor = rounded_dy(dy), x_factor = rounded_x(x);
+  if (products_.has_blocks(x_factor, dy.rows)) {
+    const GradientBlocks blocks{products_, dy_factor, x_factor, dy.rows, dy.columns, x.columns};
+    did = add_blocks(sums, write, blocks, exponent, bits, partials_);
+    return;
+  }
   const std::int64_t strip_rows = weight_gradient_rows(dy.columns);
   SWARMPI_CHECK(room.rows >= strip_rows && room.columns == x.columns, "room for a strip");
-  GradientStrips strips{products_,    rounded_dy(dy),
-                        rounded_x(x), dy.rows,
-                        dy.columns,   {room.data, strip_rows, room.columns, room.stride}};
+  GradientStrips strips{products_, dy_factor,  x_factor,
+                        dy.rows,   dy.columns, {room.data, strip_rows, room.columns, room.stride}};
   did = add_strips(sums, write, strips, exponent, bits, partials_);
 }
 
-std::array<Need, 9> NativeBackend::needs(const WorkShape& s) {
+void NativeBackend::do_update_adamw_and_copies(std::uint64_t& hash, const UpdateBuffers& buffers,
+                                               const UpdateParameters& parameters,
+                                               const UpdatedCopies& copies) {
+  auto& weight = static_cast<NativeWeight&>(*copies.weight);
+  if (!weight.is_packed()) {
+    do_hash_copies(*copies.hash_before, weight);
+    do_update_adamw(hash, buffers, parameters);
+    do_refresh(weight, buffers.new_weights);
+    return do_hash_copies(*copies.hash_after, weight);
+  }
+  const std::int64_t rows = weight.outputs(), columns = buffers.count / rows;
+  auto* const hashes = partials_.take_array<UpdateHashes>(rows);
+  const auto found = weight.make_and_refresh(
+      products_, buffers.new_weights, strip_, [&](std::int64_t first, std::int64_t end) {
+        hashes[first] = update_adamw_part(buffers, parameters, first * columns, end * columns);
+      });
+  *copies.hash_before = found.before;
+  *copies.hash_after = found.after;
+  UpdateHashes sum;
+  for (std::int64_t r = 0; r < rows; ++r) sum += hashes[r];
+  if (buffers.hash_before != nullptr) *buffers.hash_before = sum.before;
+  hash = sum.after;
+}
+
+std::array<Need, 10> NativeBackend::needs(const WorkShape& s) {
   const std::int64_t rows = s.sequences * s.context;
   const std::int64_t widest = std::max(3 * s.width, s.hidden);
   const auto head = head_.needs(rows, s.width, s.vocabulary);
@@ -305,6 +362,7 @@ std::array<Need, 9> NativeBackend::needs(const WorkShape& s) {
           head[3],
           products_.factor_need(rows, widest, x_copy_),
           products_.factor_need(rows, widest, dy_copy_),
+          products_.blocks_need(),
           partials_need(s),
           strip_need(s)};
 }
@@ -313,8 +371,9 @@ Need NativeBackend::strip_need(const WorkShape& s) {
   if (products_.element() == Element::fp32) return {strip_, 0};
   const std::int64_t rows = std::min(s.sequences * s.context, kStripRows);
   const auto slopes = static_cast<std::size_t>(rows * row_stride(s.hidden)) * sizeof(float);
-  return {strip_,
-          std::max(slopes, NativeWeight::scratch_bytes(products_, std::max(s.width, s.hidden)))};
+  return {strip_, std::max(slopes, NativeWeight::scratch_bytes(
+                                       products_, std::max({3 * s.width, s.hidden, s.vocabulary}),
+                                       std::max(s.width, s.hidden)))};
 }
 
 Need NativeBackend::partials_need(const WorkShape& s) {
@@ -326,7 +385,7 @@ Need NativeBackend::partials_need(const WorkShape& s) {
   const std::int64_t tallest = std::max({widest, s.vocabulary, s.context});
   const std::int64_t largest_tensor = tallest * s.width;
   return {partials_, std::max({static_cast<std::size_t>(sums) * sizeof(float),
-                               static_cast<std::size_t>(tallest) * sizeof(std::uint32_t),
+                               static_cast<std::size_t>(tallest) * sizeof(UpdateHashes),
                                static_cast<std::size_t>(3 * blocks_of(largest_tensor, kSumBlock)) *
                                    sizeof(double)})};
 }

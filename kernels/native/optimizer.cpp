@@ -121,28 +121,33 @@ double sum_in_order(const double* values, std::int64_t count) {
 
 }  // namespace
 
+UpdateHashes update_adamw_part(const UpdateBuffers& buffers, const UpdateParameters& parameters,
+                               std::int64_t first, std::int64_t end) {
+  const UpdateBuffers part = part_of(buffers, first, end);
+  UpdateHashes hashes;
+  if (buffers.hash_before != nullptr) {
+    // What the update reads next is in the cache then.
+    hashes.before =
+        hash_of_state(part.old_weights, part.moment1, part.moment2, part.count, part.first_index);
+  }
+  keep_old_weights(part);
+  hashes.after = with_gradient(
+      part.gradient, [&](const auto gradient_at) { return adamw(part, parameters, gradient_at); });
+  return hashes;
+}
+
 std::uint64_t update_adamw(const UpdateBuffers& buffers, const UpdateParameters& parameters,
                            Scratch& scratch) {
   const std::int64_t blocks = blocks_of(buffers.count, kSumBlock);
-  auto* const hashes = scratch.take_array<std::uint64_t>(2 * blocks);
-  std::uint64_t* const before = hashes + blocks;
-  const std::uint64_t hash =
-      sum_of_hashes(buffers.count, hashes, [&](std::int64_t first, std::int64_t end) {
-        const UpdateBuffers part = part_of(buffers, first, end);
-        if (buffers.hash_before != nullptr) {
-          // What the update reads next is in the cache then.
-          before[first / kSumBlock] = hash_of_state(part.old_weights, part.moment1, part.moment2,
-                                                    part.count, part.first_index);
-        }
-        keep_old_weights(part);
-        return with_gradient(part.gradient, [&](const auto gradient_at) {
-          return adamw(part, parameters, gradient_at);
-        });
-      });
-  if (buffers.hash_before != nullptr) {
-    *buffers.hash_before = std::accumulate(before, before + blocks, std::uint64_t{0});
-  }
-  return hash;
+  auto* const hashes = scratch.take_array<UpdateHashes>(blocks);
+  for_each_block(buffers.count, kSumBlock,
+                 [&](std::int64_t block, std::int64_t first, std::int64_t end) {
+                   hashes[block] = update_adamw_part(buffers, parameters, first, end);
+                 });
+  UpdateHashes sum;
+  for (std::int64_t block = 0; block < blocks; ++block) sum += hashes[block];
+  if (buffers.hash_before != nullptr) *buffers.hash_before = sum.before;
+  return sum.after;
 }
 
 std::uint64_t update_lamb(const UpdateBuffers& buffers, const UpdateParameters& parameters,

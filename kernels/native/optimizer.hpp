@@ -9,6 +9,20 @@ namespace swarmpi::kernels::native {
 
 std::uint64_t update_adamw(const UpdateBuffers& buffers, const UpdateParameters& parameters,
                            Scratch& scratch);
+/// State hashes of what an update read, if that is asked for, and of what it wrote.
+struct UpdateHashes {
+  std::uint64_t before = 0, after = 0;
+
+  UpdateHashes& operator+=(const UpdateHashes& other) {
+    before += other.before;
+    after += other.after;
+    return *this;
+  }
+};
+/// The same for elements [first, end) of the buffers, on the calling thread: the hashes of all
+/// parts add up to those of the whole.
+UpdateHashes update_adamw_part(const UpdateBuffers& buffers, const UpdateParameters& parameters,
+                               std::int64_t first, std::int64_t end);
 std::uint64_t update_lamb(const UpdateBuffers& buffers, const UpdateParameters& parameters,
                           Scratch& scratch);
 

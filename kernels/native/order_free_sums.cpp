@@ -23,6 +23,20 @@ void set_row(std::int64_t* __restrict sums, const float* __restrict x, double pe
   for (std::int64_t i = 0; i < count; ++i) sums[i] = to_fixed_point(x[i], per_quantum);
 }
 
+/// set_row() past the caches.
+void stream_row(std::int64_t* sums, const float* x, double per_quantum, std::int64_t count) {
+  constexpr std::int64_t kAtOnce = 8;  // a line
+  const std::int64_t head = elements_to_line(sums, count);
+  const std::int64_t end = head + (count - head) / kAtOnce * kAtOnce;
+  set_row(sums, x, per_quantum, head);
+  for (std::int64_t i = head; i < end; i += kAtOnce) {
+    std::int64_t line __attribute__((vector_size(64)));
+    for (std::int64_t e = 0; e < kAtOnce; ++e) line[e] = to_fixed_point(x[i + e], per_quantum);
+    stream_vector(sums + i, line);
+  }
+  set_row(sums + end, x + end, per_quantum, count - end);
+}
+
 void round_block(float* __restrict gradient, const std::int64_t* __restrict sums,
                  double quantum_per_token, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) gradient[i] = rounded_mean(sums[i], quantum_per_token);
@@ -42,6 +56,12 @@ std::uint32_t largest_magnitude(ConstMatrix gradient, Scratch& scratch) {
   return *std::max_element(magnitudes, magnitudes + blocks);
 }
 
+void stream_row_and_fence(std::int64_t* sums, const float* x, double per_quantum,
+                          std::int64_t count) {
+  stream_row(sums, x, per_quantum, count);
+  fence_streams();
+}
+
 using WriteRow = void (*)(std::int64_t*, const float*, double, std::int64_t);
 
 /// `rows`: those of the sums; null: the same.
@@ -59,6 +79,31 @@ void write_rows(WriteRow write_row, std::int64_t* sums, ConstMatrix gradient, do
 
 }  // namespace
 
+std::uint32_t largest_magnitude_of(ConstMatrix part) {
+  std::uint32_t largest = 0;
+  for (std::int64_t r = 0; r < part.rows; ++r) {
+    largest = std::max(largest, largest_magnitude_of(part.row(r), part.columns));
+  }
+  return largest;
+}
+
+PartWrite set_of(std::int64_t count) {
+  constexpr std::int64_t kLarge = std::int64_t{1} << 16;
+  return count > kLarge ? PartWrite::stream : PartWrite::set;
+}
+
+void write_part(const SumsPart& sums, PartWrite write, ConstMatrix part, std::int16_t exponent,
+                int bits) {
+  const double scale = power_of_two(-quantum_exponent(exponent, bits));
+  const double per_quantum = write == PartWrite::subtract ? -scale : scale;
+  const WriteRow write_row = write == PartWrite::set      ? set_row
+                             : write == PartWrite::stream ? stream_row
+                                                          : add_row;
+  for (std::int64_t r = 0; r < part.rows; ++r) {
+    write_row(sums.data + r * sums.stride, part.row(r), per_quantum, part.columns);
+  }
+}
+
 Contribution add_gradient(std::int64_t* sums, Write write, ConstMatrix gradient,
                           std::int16_t exponent, int bits, Scratch& scratch) {
   const std::uint32_t largest = largest_magnitude(gradient, scratch);
@@ -66,7 +111,9 @@ Contribution add_gradient(std::int64_t* sums, Write write, ConstMatrix gradient,
   const bool adds_nothing = contribution.flagged() || largest == 0;
   if (adds_nothing && write == Write::set) std::fill_n(sums, gradient.rows * gradient.columns, 0);
   if (adds_nothing) return contribution;
-  write_rows(write == Write::set ? set_row : add_row, sums, gradient,
+  const bool streams = set_of(gradient.rows * gradient.columns) == PartWrite::stream;
+  const WriteRow set = streams ? stream_row_and_fence : set_row;
+  write_rows(write == Write::set ? set : add_row, sums, gradient,
              power_of_two(-quantum_exponent(exponent, bits)));
   return contribution;
 }

@@ -6,7 +6,9 @@
 
 #include "core/check.hpp"
 #include "kernels/bfloat16.hpp"
+#include "kernels/native/amx_tile.hpp"
 #include "kernels/native/bf16_product.hpp"
+#include "kernels/native/copy.hpp"
 #include "kernels/native/parallel.hpp"
 #include "kernels/native/pointwise.hpp"
 #include "kernels/native/stored.hpp"
@@ -28,6 +30,7 @@ Products::Products(Precision precision) : Products(precision, Bf16Products::has_
 Products::Products(Precision precision, bool packs) : precision_(precision) {
   if (precision == Precision::bf16) bf16_ = Bf16Products::make();
   packs_ = packs && bf16_ != nullptr;
+  has_tiles_ = packs_ && Bf16Products::has_amx() && may_use_tiles();
 }
 
 Products::~Products() = default;
@@ -50,6 +53,7 @@ std::size_t Products::copy_bytes(std::int64_t rows, std::int64_t columns) const 
 }
 
 std::int64_t Products::panel_columns(std::int64_t inner, std::int64_t columns) const {
+  if (has_tiles_) return kAmxBlock;
   return packs_ ? bf16_->panel_columns(inner, columns) : 0;
 }
 
@@ -94,8 +98,26 @@ Factor Products::part(const Factor& whole, std::int64_t row) const {
   return {static_cast<const char*>(whole.data) + bytes, whole.stride, whole.is_transposed};
 }
 
+Need Products::blocks_need() {
+  const std::size_t bytes = has_tiles_ ? most_amx_scratch_bytes(kMostBlockInner) : 0;
+  return {rooms_, bytes};
+}
+
+void Products::multiply_in_blocks(Matrix c, const AmxProduct& product, Write write) {
+  for (std::int64_t first = 0; first < product.inner; first += kMostBlockInner) {
+    const std::int64_t count = std::min(kMostBlockInner, product.inner - first);
+    const bool adds = write == Write::add || first > 0;
+    multiply_amx(product.part(first, count), rooms_, [&](const AmxBlock& block) {
+      const Matrix to = block.of(c);
+      if (adds) return add_residual(to, block.sums, nullptr);
+      put(to, block.sums, c.rows * c.columns);
+    });
+  }
+}
+
 void Products::multiply(Matrix c, const Factor& a, const Factor& b, std::int64_t inner,
                         Write write) {
+  if (multiplies_blocks(b)) return multiply_in_blocks(c, {c.rows, c.columns, inner, a, b}, write);
   if (bf16_ != nullptr) {
     bf16_->multiply({c.rows, c.columns, inner, a, b, c.stride, write}, c.data, a.data, b.data,
                     nullptr);
@@ -117,6 +139,12 @@ void Products::multiply_to_factor(FactorMatrix c, const Factor& a, const Factor&
     return add_bias(c.matrix(), bias);
   }
   SWARMPI_CHECK(bf16_ != nullptr, "factors in bf16 where oneDNN multiplies none");
+  if (has_blocks(b, inner)) {
+    return multiply_blocks(c.rows, c.columns, a, b, inner, [&](const AmxBlock& block) {
+      if (bias != nullptr) add_bias(block.sums, bias + block.column);
+      native::copy_factor(block.of(c), block.sums);
+    });
+  }
   ProductShape shape(c.rows, c.columns, inner, a, b, c.stride, Write::set);
   shape.rounds_result = true;
   shape.has_bias = bias != nullptr;

@@ -1,6 +1,7 @@
 #pragma once
 // 16 fp32 as one vector, and what compilers do not offer for it: fused multiply-adds of fp32 and of
-// pairs of bf16. Only here and in amx_tile.hpp are instructions called by name.
+// pairs of bf16. Only here, and for tiles in amx_tile.hpp and amx_product.cpp, are instructions
+// called by name.
 
 #include <cmath>
 #include <cstdint>
@@ -60,6 +61,31 @@ inline void store_vector(std::uint16_t* to, Vector v) {
   const VectorBf16 rounded = __builtin_convertvector(bf16_bits(v), VectorBf16);
 #endif
   std::memcpy(to, &rounded, sizeof rounded);
+}
+
+/// Writes past the caches: what is large and not read again soon. `to`: at 64 bytes. Other threads
+/// may read it after fence_streams().
+template <class V>
+void stream_vector(void* to, V v) {
+  static_assert(sizeof v == 64);
+#if defined(__AVX512F__)
+  _mm512_stream_si512(static_cast<__m512i*>(to), __builtin_bit_cast(__m512i, v));
+#else
+  std::memcpy(to, &v, sizeof v);
+#endif
+}
+/// Elements of a row before the first one at 64 bytes; `count` if it has none.
+template <class T>
+std::int64_t elements_to_line(const T* row, std::int64_t count) {
+  constexpr std::uintptr_t kLine = 64;
+  const std::uintptr_t bytes = (kLine - reinterpret_cast<std::uintptr_t>(row) % kLine) % kLine;
+  const auto elements = static_cast<std::int64_t>(bytes / sizeof(T));
+  return elements < count ? elements : count;
+}
+inline void fence_streams() {
+#if defined(__AVX512F__)
+  _mm_sfence();
+#endif
 }
 
 /// Words of 16 bf16 of a and of b: those of `b` in the higher halves.

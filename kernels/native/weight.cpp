@@ -4,6 +4,7 @@
 
 #include "kernels/native/parallel.hpp"
 #include "kernels/native/tile.hpp"
+#include "kernels/state_hash.hpp"
 
 namespace swarmpi::kernels::native {
 
@@ -42,6 +43,63 @@ Bf16Panels panels(AlignedMemory& memory, std::int64_t inner, std::int64_t panel_
           whole(inner, kPanelRows) / kPerWord<std::uint16_t>, panel_columns};
 }
 
+/// Words of the inner dimension [begin, end) of `count` panels.
+struct PanelRows {
+  Bf16Panels panels;
+  std::int64_t first_panel, count;
+  std::int64_t begin, end;
+
+  /// Their part of the hash of the copy.
+  std::uint64_t hash() const {
+    std::uint64_t sum = 0;
+    for (std::int64_t p = first_panel; p < first_panel + count; ++p) {
+      const std::int64_t before = (p * panels.words + begin) * panels.panel_columns;
+      const auto* const data = panels.data + before * kPerWord<std::uint16_t>;
+      const std::int64_t words = (end - begin) * panels.panel_columns;
+      sum += hash_of_bytes(reinterpret_cast<const std::byte*>(data),
+                           static_cast<std::size_t>(words) * sizeof(std::uint32_t), before);
+    }
+    return sum;
+  }
+};
+
+/// The panels with these columns.
+PanelRows columns_of(const Bf16Panels& panels, std::int64_t first, std::int64_t columns) {
+  return {panels, first / panels.panel_columns, blocks_of(columns, panels.panel_columns), 0,
+          panels.words};
+}
+
+/// Rows [first, end) of all panels; end < 0: with what fills them up.
+PanelRows rows_of(const Bf16Panels& panels, std::int64_t first, std::int64_t end,
+                  std::int64_t columns) {
+  const std::int64_t end_word = end < 0 ? panels.words : words_of<std::uint16_t>(end);
+  return {panels, 0, blocks_of(columns, panels.panel_columns), words_of<std::uint16_t>(first),
+          end_word};
+}
+
+/// Of both copies.
+struct CopyPair {
+  std::uint64_t forward = 0, backward = 0;
+
+  CopyPair& operator+=(const CopyPair& other) {
+    forward += other.forward;
+    backward += other.backward;
+    return *this;
+  }
+  std::uint64_t as_one() const { return joined_hash(joined_hash(0, forward), backward); }
+};
+struct StripHashes {
+  CopyPair before, after;
+};
+
+/// Strips are of 48 rows or more.
+std::int64_t most_strips(std::int64_t outputs) { return blocks_of(outputs, kStripRows * 3 / 4); }
+
+std::size_t refresh_bytes(const Products& products, std::int64_t outputs, std::int64_t inputs) {
+  return static_cast<std::size_t>(most_strips(outputs)) * sizeof(StripHashes) +
+         static_cast<std::size_t>(worker_count()) * products.copy_bytes(kStripRows, inputs);
+}
+
 }  // namespace
 
 NativeWeight::NativeWeight(const Products& products, std::int64_t outputs, std::int64_t inputs)
@@ -76,14 +134,14 @@ std::size_t NativeWeight::bytes(const Products& products, std::int64_t outputs,
   return is_copied(products, inputs) ? products.copy_bytes(outputs, inputs) : 0;
 }
 
-std::size_t NativeWeight::scratch_bytes(const Products& products, std::int64_t inputs) {
-  if (!products.packs()) return 0;
-  return static_cast<std::size_t>(worker_count()) * products.copy_bytes(kStripRows, inputs);
+std::size_t NativeWeight::scratch_bytes(const Products& products, std::int64_t outputs,
+                                        std::int64_t inputs) {
+  return products.packs() ? refresh_bytes(products, outputs, inputs) : 0;
 }
 
 void NativeWeight::refresh(const Products& products, const float* master, Scratch& scratch) {
   if (backward_copy_ != nullptr) {
-    refresh_panels(products, master, scratch);
+    refresh_panels(products, master, scratch, nullptr, nullptr);
   } else if (copy_ != nullptr) {
     products.copy(copy_->data(), {master, outputs_, inputs_});
   } else {
@@ -101,29 +159,47 @@ std::vector<std::span<std::byte>> NativeWeight::copies() {
   return list;
 }
 
-void NativeWeight::refresh_panels(const Products& products, const float* master, Scratch& scratch) {
+NativeWeight::CopyHashes NativeWeight::refresh_panels(const Products& products, const float* master,
+                                                      Scratch& scratch, MakeRows make_rows,
+                                                      const void* context) {
   const Bf16Panels forward = panels(*copy_, inputs_, forward_.panel_columns);
   const Bf16Panels backward = panels(*backward_copy_, outputs_, backward_.panel_columns);
-  const std::size_t room_bytes = products.copy_bytes(kStripRows, inputs_);
-  auto* const rooms =
-      static_cast<char*>(scratch.take(static_cast<std::size_t>(worker_count()) * room_bytes));
   const std::int64_t step = strip_rows(forward.panel_columns);
-  for_each_item(blocks_of(outputs_, step), [&](std::int64_t strip, int worker) {
+  const std::int64_t strips = blocks_of(outputs_, step);
+  const std::size_t room_bytes = products.copy_bytes(kStripRows, inputs_);
+  auto* const hashes =
+      static_cast<StripHashes*>(scratch.take(refresh_bytes(products, outputs_, inputs_)));
+  auto* const rooms = reinterpret_cast<char*>(hashes + most_strips(outputs_));
+  for_each_item(strips, [&](std::int64_t strip, int worker) {
     const std::int64_t first = strip * step;
     const std::int64_t rows = std::min(step, outputs_ - first);
     const std::int64_t stride = products.copy_stride(inputs_);
     auto* const rounded =
         reinterpret_cast<std::uint16_t*>(rooms + static_cast<std::size_t>(worker) * room_bytes);
     for (std::int64_t r = 0; r < rows; ++r) {
+      if (make_rows != nullptr) make_rows(context, first + r, first + r + 1);
       products.copy_row(rounded + r * stride, master + (first + r) * inputs_, inputs_);
     }
+    const PanelRows all_of_some = columns_of(forward, first, rows);
+    const PanelRows some_of_all =
+        rows_of(backward, first, strip + 1 < strips ? first + step : -1, inputs_);
+    StripHashes& hash = hashes[strip];
+    if (make_rows != nullptr) hash.before = {all_of_some.hash(), some_of_all.hash()};
     const Bf16Panels of_strip{forward.panel(first / forward.panel_columns), forward.words,
                               forward.panel_columns};
     pack_transposed(of_strip, rounded, stride, inputs_, rows);
     const Bf16Panels from_row{backward.data + first * backward.panel_columns, backward.words,
                               backward.panel_columns};
     pack(from_row, rounded, stride, rows, inputs_);
+    if (make_rows != nullptr) hash.after = {all_of_some.hash(), some_of_all.hash()};
   });
+  if (make_rows == nullptr) return {};
+  CopyPair before, after;
+  for (std::int64_t strip = 0; strip < strips; ++strip) {
+    before += hashes[strip].before;
+    after += hashes[strip].after;
+  }
+  return {before.as_one(), after.as_one()};
 }
 
 }  // namespace swarmpi::kernels::native

@@ -18,6 +18,11 @@ struct PanelColumns {
   bool packed() const { return forward > 0 && backward > 0; }
 };
 
+/// The hash of several copies, one after the other.
+constexpr std::uint64_t joined_hash(std::uint64_t before, std::uint64_t next) {
+  return 31 * before + next;
+}
+
 class NativeWeight final : public Weight {
  public:
   NativeWeight(const Products& products, std::int64_t outputs, std::int64_t inputs);
@@ -26,8 +31,9 @@ class NativeWeight final : public Weight {
                PanelColumns panels);
   /// What one takes.
   static std::size_t bytes(const Products& products, std::int64_t outputs, std::int64_t inputs);
-  /// The scratch memory that refresh() needs for a weight of so many inputs.
-  static std::size_t scratch_bytes(const Products& products, std::int64_t inputs);
+  /// The scratch memory that refresh() needs for weights of no more outputs and inputs.
+  static std::size_t scratch_bytes(const Products& products, std::int64_t outputs,
+                                   std::int64_t inputs);
 
   std::int64_t outputs() const { return outputs_; }
   Factor forward() const { return forward_; }    // (inputs, outputs)
@@ -37,8 +43,31 @@ class NativeWeight final : public Weight {
   void refresh(const Products& products, const float* master, Scratch& scratch);
   std::vector<std::span<std::byte>> copies() override;
 
+  /// Hashes of the copies, see hash_copies(): as they were and as they are.
+  struct CopyHashes {
+    std::uint64_t before = 0, after = 0;
+  };
+  /// Whether make_and_refresh() can be used: the copies are panels.
+  bool is_packed() const { return backward_copy_ != nullptr; }
+  /// refresh() that calls make_rows(first, end) before it reads these rows of the master, for all
+  /// rows, on the workers' threads. Rows and copies are read and hashed while they are in the
+  /// cache.
+  template <class MakeRows>
+  CopyHashes make_and_refresh(const Products& products, const float* master, Scratch& scratch,
+                              const MakeRows& make_rows) {
+    return refresh_panels(
+        products, master, scratch,
+        [](const void* context, std::int64_t first, std::int64_t end) {
+          (*static_cast<const MakeRows*>(context))(first, end);
+        },
+        &make_rows);
+  }
+
  private:
-  void refresh_panels(const Products& products, const float* master, Scratch& scratch);
+  using MakeRows = void (*)(const void* context, std::int64_t first, std::int64_t end);
+  /// Hashes are made only where `make_rows` is not null.
+  CopyHashes refresh_panels(const Products& products, const float* master, Scratch& scratch,
+                            MakeRows make_rows, const void* context);
 
   std::int64_t outputs_;
   std::int64_t inputs_;

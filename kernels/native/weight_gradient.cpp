@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "kernels/fixed_point_element.hpp"
 #include "kernels/native/order_free_sums.hpp"
+#include "kernels/native/parallel.hpp"
 
 namespace swarmpi::kernels::native {
 
@@ -34,6 +36,48 @@ Contribution add_strips(std::int64_t* sums, Write write, GradientStrips& strips,
     }
   }
   if (whole.nonfinite) return {kNoExponent, true, false};
+  return whole;
+}
+
+namespace {
+
+/// Calls visit(sums of the block, block, largest magnitude in it) for the gradient's blocks.
+template <class Visit>
+void for_each_gradient_block(std::int64_t* sums, const GradientBlocks& b, const Visit& visit) {
+  b.products.multiply_blocks(
+      b.outputs, b.columns, b.dy.transposed(), b.x, b.inner, [&](const AmxBlock& block) {
+        const SumsPart part{sums + block.row * b.columns + block.column, b.columns};
+        visit(part, block, largest_magnitude_of(block.sums));
+      });
+}
+
+}  // namespace
+
+Contribution add_blocks(std::int64_t* sums, Write write, const GradientBlocks& blocks,
+                        std::int16_t exponent, int bits, Scratch& scratch) {
+  const std::int64_t count = blocks.outputs * blocks.columns;
+  const PartWrite part_write = write == Write::add ? PartWrite::add : set_of(count);
+  auto* const largest = scratch.take_array<std::uint32_t>(worker_count());
+  std::fill_n(largest, worker_count(), 0u);
+  for_each_gradient_block(
+      sums, blocks, [&](const SumsPart& part, const AmxBlock& block, std::uint32_t magnitude) {
+        largest[block.worker] = std::max(largest[block.worker], magnitude);
+        if (measured(magnitude, exponent).flagged()) return;
+        write_part(part, part_write, block.sums, exponent, bits);
+      });
+  const Contribution whole =
+      measured(*std::max_element(largest, largest + worker_count()), exponent);
+  if (!whole.flagged()) return whole;
+  // Rare, as above.
+  if (write == Write::set) {
+    std::fill_n(sums, count, 0);
+  } else {
+    for_each_gradient_block(
+        sums, blocks, [&](const SumsPart& part, const AmxBlock& block, std::uint32_t magnitude) {
+          if (measured(magnitude, exponent).flagged()) return;
+          write_part(part, PartWrite::subtract, block.sums, exponent, bits);
+        });
+  }
   return whole;
 }
 

@@ -24,4 +24,15 @@ struct GradientStrips {
 Contribution add_strips(std::int64_t* sums, Write write, GradientStrips& strips,
                         std::int16_t exponent, int bits, Scratch& scratch);
 
+/// The same of dy^T x in the blocks that it is multiplied in. REQUIRES: products.has_blocks().
+struct GradientBlocks {
+  Products& products;
+  Factor dy;                      // (R, N)
+  Factor x;                       // (R, K)
+  std::int64_t inner;             // R
+  std::int64_t outputs, columns;  // N, K
+};
+Contribution add_blocks(std::int64_t* sums, Write write, const GradientBlocks& blocks,
+                        std::int16_t exponent, int bits, Scratch& scratch);
+
 }  // namespace swarmpi::kernels::native

@@ -270,11 +270,12 @@ std::vector<std::uint64_t> StageState::apply(const CommitRecord& record,
   Comparisons comparisons;
   const auto apply_to = [&](std::size_t i) {
     applied.push_back(i);
-    compare_with_made(i, from, to, comparisons);
+    compare_weights(i, from, to, comparisons);
     if (record.skipped) {
+      compare_copies(i, to, comparisons);
       copy(i, to, from);
     } else {
-      update(hashes[i], i, parameters, gradient_of(whole(i)), from, to);
+      update(hashes[i], i, parameters, gradient_of(whole(i)), from, to, comparisons);
     }
   };
   if (part == nullptr) {
@@ -331,10 +332,18 @@ kernels::UpdateBuffers StageState::buffers_of(const Slice& slice,
 void StageState::update(std::uint64_t& hash, std::size_t place,
                         kernels::UpdateParameters parameters,
                         const kernels::ReducedGradient& gradient, const WeightVersion& from,
-                        WeightVersion& to) {
+                        WeightVersion& to, Comparisons& comparisons) {
   kernels::UpdateBuffers buffers = buffers_of(whole(place), gradient, from, to);
   const bool is_matrix = tensors_.info(place).is_matrix();
   parameters.weight_decay = is_matrix ? static_cast<float>(config_.train.weight_decay) : 0.0f;
+  kernels::Weight* const multiplied = to.multiplied[place].get();
+  if (multiplied != nullptr && !has_trust_ratio(place)) {
+    Comparison& copies = comparisons.emplace_back(Comparison{place, to.copy_hashes[place], 0});
+    backend_.update_adamw_and_copies(hash, buffers, parameters,
+                                     {multiplied, &copies.found, &to.copy_hashes[place]});
+    return note_weights(place, to);
+  }
+  compare_copies(place, to, comparisons);
   if (has_trust_ratio(place)) {
     buffers.trust_ratio = &ratios_[place];
     backend_.update_lamb(hash, buffers, parameters);
@@ -448,7 +457,8 @@ StateHash StageState::finish(const CommitRecord& record) {
   compare_with_left(record.skipped ? hash : overwritten_);
   Comparisons comparisons;
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    compare_with_made(i, weights, weights, comparisons);
+    compare_weights(i, weights, weights, comparisons);
+    compare_copies(i, weights, comparisons);
     if (!record.skipped) refresh(i, weights);
   }
   backend_.finish();
@@ -545,18 +555,21 @@ void StageState::hash_weights(std::uint64_t& hash, std::size_t place,
 
 // The newest version is read here for the first time since it was made, too: found when it is
 // overwritten, its damage would have gone into a row, which a resumed run contradicts.
-void StageState::compare_with_made(std::size_t place, const WeightVersion& from,
-                                   const WeightVersion& to, Comparisons& comparisons) const {
-  const auto found = [&](std::uint64_t expected) -> std::uint64_t& {
-    return comparisons.emplace_back(Comparison{place, expected, 0}).found;
-  };
-  if (versions_.size() > 1) {
-    for (const WeightVersion* weights : {&from, &to}) {
-      hash_weights(found(weights->weight_hashes[place]), place, *weights);
-    }
+void StageState::compare_weights(std::size_t place, const WeightVersion& from,
+                                 const WeightVersion& to, Comparisons& comparisons) const {
+  if (versions_.size() == 1) return;
+  for (const WeightVersion* weights : {&from, &to}) {
+    const std::uint64_t expected = weights->weight_hashes[place];
+    hash_weights(comparisons.emplace_back(Comparison{place, expected, 0}).found, place, *weights);
   }
+}
+
+void StageState::compare_copies(std::size_t place, const WeightVersion& to,
+                                Comparisons& comparisons) const {
   kernels::Weight* const multiplied = to.multiplied[place].get();
-  if (multiplied != nullptr) backend_.hash_copies(found(to.copy_hashes[place]), *multiplied);
+  if (multiplied == nullptr) return;
+  const std::uint64_t expected = to.copy_hashes[place];
+  backend_.hash_copies(comparisons.emplace_back(Comparison{place, expected, 0}).found, *multiplied);
 }
 
 FlippedBit StageState::flip(std::uint64_t seed, FaultyPart part) {
@@ -634,8 +647,12 @@ void StageState::copy(std::size_t place, WeightVersion& to, const WeightVersion&
   refresh(place, to);
 }
 
-void StageState::refresh(std::size_t place, WeightVersion& weights) {
+void StageState::note_weights(std::size_t place, WeightVersion& weights) {
   if (versions_.size() > 1) hash_weights(weights.weight_hashes[place], place, weights);
+}
+
+void StageState::refresh(std::size_t place, WeightVersion& weights) {
+  note_weights(place, weights);
   if (!weights.multiplied[place]) return;
   backend_.refresh(*weights.multiplied[place], weights.tensors[place]);
   backend_.hash_copies(weights.copy_hashes[place], *weights.multiplied[place]);

@@ -202,22 +202,28 @@ class StageState {
     std::uint64_t found = 0;  // after the backend's finish()
   };
   using Comparisons = std::deque<Comparison>;  // which stay where they are
-  /// Asks whether memory has changed something that this update reads or overwrites since refresh()
-  /// left it: a version of the weights where several are kept, or the copies that products read.
-  void compare_with_made(std::size_t place, const WeightVersion& from, const WeightVersion& to,
-                         Comparisons& comparisons) const;
+  // They ask whether memory has changed something that this update reads or overwrites since
+  // refresh() left it:
+  /// a version of the weights, where several are kept;
+  void compare_weights(std::size_t place, const WeightVersion& from, const WeightVersion& to,
+                       Comparisons& comparisons) const;
+  /// the copies that products read.
+  void compare_copies(std::size_t place, const WeightVersion& to, Comparisons& comparisons) const;
   /// Tensors that differ there, or that were noted, are what was found damaged.
   void take_damaged(const Comparisons& comparisons);
   /// Makes the tensor's weights in `to` those in `from`.
   void copy(std::size_t place, WeightVersion& to, const WeightVersion& from);
+  /// The hash of the tensor's weights as they are now, where several versions are kept.
+  void note_weights(std::size_t place, WeightVersion& weights);
   /// To be called after every change of the tensor's weights.
   void refresh(std::size_t place, WeightVersion& weights);
   kernels::UpdateParameters parameters_of(const CommitRecord& record) const;
   bool has_trust_ratio(std::size_t place) const;
-  /// Updates a whole tensor. hash: of what it wrote; there after the backend's finish().
+  /// Updates a whole tensor, and compares its copies before. hash: of what it wrote; there after
+  /// the backend's finish().
   void update(std::uint64_t& hash, std::size_t place, kernels::UpdateParameters parameters,
               const kernels::ReducedGradient& gradient, const WeightVersion& from,
-              WeightVersion& to);
+              WeightVersion& to, Comparisons& comparisons);
   /// Updates a slice from version `step` - 1 to `step`. `gradient`: the slice's.
   void update_slice(const Slice& slice, const CommitRecord& record,
                     const kernels::ReducedGradient& gradient, std::span<const float> ratios);

@@ -1,0 +1,323 @@
+#include "kernels/native/amx_product.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/check.hpp"
+#include "kernels/native/amx_tile.hpp"
+#include "kernels/native/parallel.hpp"
+#include "kernels/native/tile.hpp"
+#include "kernels/native/vectors.hpp"
+
+#if defined(__AMX_BF16__)
+#include <immintrin.h>
+#endif
+
+namespace swarmpi::kernels::native {
+
+namespace {
+
+using Bf16 = std::uint16_t;
+
+/// What one instruction multiplies: 16 rows of 32 elements of the inner dimension.
+constexpr std::int64_t kTileRows = 16;
+constexpr std::int64_t kTileInner = 32;
+constexpr std::int64_t kTileElements = kTileRows * kTileInner;
+
+std::int64_t steps_of(std::int64_t inner) { return blocks_of(inner, kTileInner); }
+std::int64_t panel_elements(std::int64_t inner) { return steps_of(inner) * kTileInner * kAmxBlock; }
+
+/// Panels that are multiplied by all rows before the next ones come: they stay in the second cache,
+/// of which they take half, beside the sums of a block.
+constexpr std::int64_t kCacheElements = std::int64_t{1} << 19;
+constexpr std::int64_t kMostPanels = 32;
+std::int64_t panels_at_once(std::int64_t inner) {
+  return std::clamp<std::int64_t>(kCacheElements / panel_elements(inner), 1, kMostPanels);
+}
+/// Floats from row to row of a block: rows a multiple of 4 KiB apart compete for the same lines.
+constexpr std::int64_t sums_stride(std::int64_t panels) { return panels * kAmxBlock + 16; }
+
+/// 32 rows of a left factor: two tiles for each step.
+struct LeftBlock {
+  const Bf16* data;
+  std::int64_t row_step, tile_step, inner_step;  // elements
+};
+
+}  // namespace
+
+#if defined(__AMX_BF16__)
+
+namespace {
+
+constexpr std::int64_t kPanelRowBytes = 2 * kAmxBlock * static_cast<std::int64_t>(sizeof(Bf16));
+
+/// sums (32, 32) = or += left panel, over so many steps.
+void multiply_block(float* sums, std::int64_t stride, const LeftBlock& left, const Bf16* panel,
+                    std::int64_t steps, Write write) {
+  const std::int64_t sums_bytes = stride * static_cast<std::int64_t>(sizeof(float));
+  float* const below = sums + kTileRows * stride;
+  if (write == Write::set) {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+  } else {
+    _tile_loadd(0, sums, sums_bytes);
+    _tile_loadd(1, sums + kTileRows, sums_bytes);
+    _tile_loadd(2, below, sums_bytes);
+    _tile_loadd(3, below + kTileRows, sums_bytes);
+  }
+  const Bf16* a = left.data;
+  const std::int64_t a_bytes = left.row_step * static_cast<std::int64_t>(sizeof(Bf16));
+  for (std::int64_t step = 0; step < steps; ++step) {
+    _tile_loadd(4, a, a_bytes);
+    _tile_loadd(6, panel, kPanelRowBytes);
+    _tile_loadd(7, panel + kTileInner, kPanelRowBytes);
+    _tile_loadd(5, a + left.tile_step, a_bytes);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+    a += left.inner_step;
+    panel += kTileInner * kAmxBlock;
+  }
+  _tile_stored(0, sums, sums_bytes);
+  _tile_stored(1, sums + kTileRows, sums_bytes);
+  _tile_stored(2, below, sums_bytes);
+  _tile_stored(3, below + kTileRows, sums_bytes);
+}
+
+}  // namespace
+
+#else
+
+namespace {
+
+void multiply_block(float*, std::int64_t, const LeftBlock&, const Bf16*, std::int64_t, Write) {}
+
+}  // namespace
+
+#endif
+
+namespace {
+
+using WordsBlock = VectorBits[kVectorLanes];
+
+/// Four times, rows interleaved with those of the other half: words (i, j) become (j, i).
+void transpose(WordsBlock& words) {
+  const VectorBits low{0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23};
+  const VectorBits high = low + 8u;
+  for (int round = 0; round < 4; ++round) {
+    WordsBlock next;
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) {
+      next[2 * i] = __builtin_shuffle(words[i], words[i + 8], low);
+      next[2 * i + 1] = __builtin_shuffle(words[i], words[i + 8], high);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) words[i] = next[i];
+  }
+}
+
+/// `count` <= 32 elements, and zeros.
+VectorBits line_of(const Bf16* from, std::int64_t count) {
+  VectorBits line = {};
+  std::memcpy(&line, from, static_cast<std::size_t>(count) * sizeof(Bf16));
+  return line;
+}
+
+/// The tiles of a left block from its transpose (inner, rows), rows <= 32, filled up with zeros.
+void transpose_into_tiles(Bf16* to, const Bf16* from, std::int64_t stride, std::int64_t rows,
+                          std::int64_t inner) {
+  for (std::int64_t first = 0; first < inner; first += kTileInner, to += 2 * kTileElements) {
+    WordsBlock even = {}, odd = {};  // of rows: words of two elements of the inner dimension
+    const std::int64_t count = std::min(kTileInner, inner - first);
+    for (std::int64_t k = 0; k < count; k += 2) {
+      const Bf16* const row = from + (first + k) * stride;
+      const VectorBits a = line_of(row, rows);
+      const VectorBits b = k + 1 < count ? line_of(row + stride, rows) : VectorBits{};
+      even[k / 2] = (a & 0xffffu) | b << 16;
+      odd[k / 2] = a >> 16 | (b & 0xffff0000u);
+    }
+    transpose(even);
+    transpose(odd);
+    for (std::int64_t i = 0; i < kTileRows; ++i) {
+      Bf16* const pair = to + 2 * i * kTileInner;  // the second tile lies behind the first
+      std::memcpy(pair, &even[i], sizeof even[i]);
+      std::memcpy(pair + kTileInner, &odd[i], sizeof odd[i]);
+    }
+  }
+}
+
+/// A worker's share of a product: some panels, and one block of rows after the other.
+class PanelsOfProduct {
+ public:
+  PanelsOfProduct(const AmxProduct& product, std::int64_t first_panel, std::int64_t panels,
+                  float* sums, Bf16* room, int worker)
+      : product_(product),
+        steps_(steps_of(product.inner)),
+        first_panel_(first_panel),
+        panels_(panels),
+        left_room_(room),
+        right_room_(room + panel_elements(product.inner)),
+        sums_(sums),
+        worker_(worker) {
+    right_ = product.b.panel_columns == 0
+                 ? packed_right()
+                 : static_cast<const Bf16*>(product.b.data) + first_panel * panel_step();
+  }
+
+  void multiply(FinishAmxBlock finish, const void* context) {
+    const TilesInUse tiles;
+    const std::int64_t first_column = first_panel_ * kAmxBlock;
+    const std::int64_t columns = std::min(panels_ * kAmxBlock, product_.columns - first_column);
+    for (std::int64_t row = 0; row < product_.rows; row += kAmxBlock) {
+      const std::int64_t rows = std::min(kAmxBlock, product_.rows - row);
+      multiply_rows(row, rows);
+      finish(context, {row, first_column, {sums_, rows, columns, sums_stride(panels_)}, worker_});
+    }
+    fence_streams();
+  }
+
+ private:
+  const Bf16* left() const { return static_cast<const Bf16*>(product_.a.data); }
+  std::int64_t panel_step() const {
+    return panel_elements(product_.b.panel_columns == 0 ? product_.inner : product_.whole_inner);
+  }
+
+  void multiply_rows(std::int64_t row, std::int64_t rows) {
+    const bool in_place = !product_.a.is_transposed && rows == kAmxBlock;
+    const std::int64_t whole = in_place ? product_.inner / kTileInner : 0;  // steps
+    const LeftBlock there{left() + row * product_.a.stride, product_.a.stride,
+                          kTileRows * product_.a.stride, kTileInner};
+    const LeftBlock copied{left_room_, kTileInner, kTileElements, 2 * kTileElements};
+    if (whole < steps_) copy_left(row, rows, whole);
+    for (std::int64_t step = 0; step < whole; step += steps_at_once()) {
+      LeftBlock part = there;
+      part.data += step * there.inner_step;
+      multiply_panels(part, step, std::min(step + steps_at_once(), whole));
+    }
+    for (std::int64_t step = whole; step < steps_; step += steps_at_once()) {
+      LeftBlock part = copied;
+      part.data += (step - whole) * copied.inner_step;
+      multiply_panels(part, step, std::min(step + steps_at_once(), steps_));
+    }
+  }
+
+  /// So many steps of a left block stay in the first cache for all panels. With few panels, the way
+  /// of the sums to the second cache and back would cost more than that saves.
+  std::int64_t steps_at_once() const {
+    constexpr std::int64_t kFewPanels = 8, kStepsInCache = 8;
+    return panels_ < kFewPanels ? steps_ : kStepsInCache;
+  }
+
+  void multiply_panels(const LeftBlock& left, std::int64_t step, std::int64_t end) {
+    const Write write = step == 0 ? Write::set : Write::add;
+    for (std::int64_t p = 0; p < panels_; ++p) {
+      multiply_block(sums_ + p * kAmxBlock, sums_stride(panels_), left,
+                     right_ + p * panel_step() + step * 2 * kTileElements, end - step, write);
+    }
+  }
+
+  const Bf16* packed_right() const {
+    const std::int64_t first = first_panel_ * kAmxBlock;
+    const std::int64_t columns = std::min(panels_ * kAmxBlock, product_.columns - first);
+    const std::int64_t words = steps_ * kTileRows;
+    const RightFactor<Bf16> to{right_room_, words, kAmxBlock};
+    const auto* const from = static_cast<const Bf16*>(product_.b.data);
+    const std::int64_t stride = product_.b.stride;
+    if (product_.b.is_transposed) {
+      pack_transposed(to, from + first * stride, stride, product_.inner, columns);
+    } else {
+      pack(to, from + first, stride, product_.inner, columns);
+    }
+    const std::int64_t used = words_of<Bf16>(product_.inner);
+    for (std::int64_t p = 0; p < panels_; ++p) {
+      Bf16* const panel = to.panel(p);
+      std::fill(panel + used * 2 * kAmxBlock, panel + words * 2 * kAmxBlock, Bf16{0});
+    }
+    return right_room_;
+  }
+
+  /// The block's elements from this step on, as tiles, filled up with zeros.
+  void copy_left(std::int64_t row, std::int64_t rows, std::int64_t first_step) {
+    const std::int64_t first = first_step * kTileInner;
+    const std::int64_t count = product_.inner - first;
+    const std::int64_t stride = product_.a.stride;
+    if (product_.a.is_transposed) {
+      return transpose_into_tiles(left_room_, left() + row, stride, rows, count);
+    }
+    std::fill_n(left_room_, (steps_ - first_step) * 2 * kTileElements, Bf16{0});
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const Bf16* const from = left() + (row + r) * stride + first;
+      for (std::int64_t k = 0; k < count; k += kTileInner) {
+        std::copy_n(from + k, std::min(kTileInner, count - k),
+                    left_room_ + k * kAmxBlock + r * kTileInner);
+      }
+    }
+  }
+
+  const AmxProduct& product_;
+  std::int64_t steps_;
+  std::int64_t first_panel_, panels_;
+  Bf16* left_room_;
+  Bf16* right_room_;
+  float* sums_;
+  const Bf16* right_ = nullptr;
+  int worker_;
+};
+
+/// What each worker takes: a block of sums, and one of left rows with some panels.
+struct Room {
+  std::int64_t floats, elements;
+
+  static Room of(std::int64_t panels, std::int64_t packed, std::int64_t inner) {
+    return {kAmxBlock * sums_stride(panels), (1 + packed) * panel_elements(inner)};
+  }
+  std::int64_t bytes() const {
+    return floats * static_cast<std::int64_t>(sizeof(float)) +
+           elements * static_cast<std::int64_t>(sizeof(Bf16));
+  }
+};
+
+}  // namespace
+
+AmxProduct AmxProduct::part(std::int64_t first, std::int64_t count) const {
+  const auto from = [](const Factor& factor, std::int64_t elements) {
+    Factor part = factor;
+    part.data = static_cast<const Bf16*>(factor.data) + elements;
+    return part;
+  };
+  const std::int64_t a_step = a.is_transposed ? a.stride : 1;
+  const std::int64_t b_step = b.panel_columns > 0 ? b.panel_columns
+                              : b.is_transposed   ? 1
+                                                  : b.stride;
+  return {rows, columns, count, from(a, first * a_step), from(b, first * b_step), whole_inner};
+}
+
+std::size_t most_amx_scratch_bytes(std::int64_t inner) {
+  const std::int64_t packed = std::max(panel_elements(inner), kCacheElements);
+  const Room most{Room::of(kMostPanels, 0, inner).floats, panel_elements(inner) + packed};
+  return static_cast<std::size_t>(worker_count() * most.bytes());
+}
+
+void multiply_amx(const AmxProduct& product, Scratch& scratch, FinishAmxBlock finish,
+                  const void* context) {
+  SWARMPI_CHECK(product.b.panel_columns == 0 || product.b.panel_columns == kAmxBlock,
+                "panels of another width");
+  const std::int64_t panels = blocks_of(product.columns, kAmxBlock);
+  const std::int64_t parts =
+      std::max<std::int64_t>(blocks_of(panels, panels_at_once(product.inner)), worker_count());
+  const std::int64_t step = blocks_of(panels, parts);
+  const Room room = Room::of(step, product.b.panel_columns == 0 ? step : 0, product.inner);
+  char* const rooms = scratch.take_array<char>(worker_count() * room.bytes());
+  for_each_item(blocks_of(panels, step), [&](std::int64_t part, int worker) {
+    const std::int64_t first = part * step;
+    auto* const sums = reinterpret_cast<float*>(rooms + worker * room.bytes());
+    auto* const elements = reinterpret_cast<Bf16*>(sums + room.floats);
+    PanelsOfProduct(product, first, std::min(step, panels - first), sums, elements, worker)
+        .multiply(finish, context);
+  });
+}
+
+}  // namespace swarmpi::kernels::native
