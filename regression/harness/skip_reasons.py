@@ -158,6 +158,10 @@ REASONS = [
         r"|this machine multiplies no bf16: factors stay in fp32",
         lambda _, build: multiplies_bf16() and cached(build, "SWARMPI_ARCH") == "native",
     ),
+    (
+        r"no tiles here",
+        lambda _, build: cpu_has("amx_bf16") and cached(build, "SWARMPI_ARCH") == "native",
+    ),
     # PyPI's PyTorch for this processor brings 3 GB of kernels for GPUs, Debian's 170 packages: the
     # set-up installs neither. It is used where it is.
     (
