@@ -10,6 +10,7 @@
 #include "kernels/native/column_sums.hpp"
 #include "kernels/native/parallel.hpp"
 #include "kernels/native/pointwise.hpp"
+#include "kernels/native/product.hpp"
 #include "kernels/native/test_support.hpp"
 
 namespace swarmpi::kernels {
@@ -141,6 +142,53 @@ void add_sums_and_updates(Backend& backend, Bits& bits) {
   for (const auto* list : {&rounded, &weights, &moment1, &moment2}) bits.add(*list);
 }
 
+/// Of products in tiles, and of all that is done to their blocks. Others are oneDNN's.
+void add_bf16(Backend& backend, Bits& bits) {
+  if (!native::Products(Precision::bf16).has_tiles()) return;
+  constexpr std::int64_t kRows = 210, kOutputs = 333, kInputs = 100;
+  TestRandom random(74);
+  auto master = random.values<float>(kOutputs * kInputs);
+  const auto x = random.values<float>(kRows * kInputs), dy = random.values<float>(kRows * kOutputs);
+  const auto bias = random.values<float>(kOutputs);
+  const auto weight = backend.make_weight(kOutputs, kInputs);
+  backend.refresh(*weight, master.data());
+  std::vector<float> y(dy.size()), activated(dy.size()), dx(x.size()), dpre(x.size());
+  const Matrix y_rows(y.data(), kRows, kOutputs), dx_rows(dx.data(), kRows, kInputs);
+  const ConstFactor x_rows(x.data(), kRows, kInputs), dy_rows(dy.data(), kRows, kOutputs);
+  backend.linear_gelu_forward(y_rows, {activated.data(), kRows, kOutputs}, x_rows, *weight,
+                              bias.data());
+  backend.linear_backward_input(dx_rows, dy_rows, *weight);
+  backend.linear_gelu_backward_input({dpre.data(), kRows, kInputs}, dy_rows, *weight,
+                                     x_rows.matrix());
+  for (const auto* list : {&y, &activated, &dx, &dpre}) bits.add(*list);
+  backend.linear_forward(y_rows, x_rows, *weight, bias.data(), dy_rows.matrix());
+  bits.add(y);
+
+  std::vector<std::int64_t> sums(master.size());
+  std::vector<float> room(master.size()), bias_gradient(kOutputs);
+  for (const Write write : {Write::set, Write::add}) {
+    Contribution did;
+    backend.add_weight_gradient(did, sums.data(), write, {room.data(), kOutputs, kInputs},
+                                bias_gradient.data(), dy_rows, x_rows, 8, 40);
+  }
+  bits.add(sums);
+  std::vector<float> moment1(master.size()), moment2(master.size());
+  const ReducedGradient gradient{nullptr, sums.data(), 0x1p-30};
+  const UpdateBuffers buffers{master.data(),
+                              master.data(),
+                              moment1.data(),
+                              moment2.data(),
+                              gradient,
+                              std::ssize(master),
+                              17};
+  const UpdateParameters parameters{0.9f, 0.99f, 1e-8f, 0.01f, 0.1f, 0.5f, 0.1f, 0.01f};
+  std::vector<std::uint64_t> hashes(3);
+  backend.update_adamw_and_copies(hashes[0], buffers, parameters,
+                                  {weight.get(), &hashes[1], &hashes[2]});
+  bits.add(hashes);
+  for (const auto* list : {&master, &moment1, &moment2}) bits.add(*list);
+}
+
 void write_bits(int workers, const std::string& path) {
   const auto rounding = make_native_backend({Precision::bf16, workers, MaxIsa::any});
   auto backend = make_native_backend({Precision::fp32, workers, MaxIsa::any});
@@ -151,6 +199,7 @@ void write_bits(int workers, const std::string& path) {
   add_attention_and_norms(*rounding, bits);
   add_tables_and_pointwise(*backend, bits);
   add_sums_and_updates(*backend, bits);
+  add_bf16(*make_native_backend({Precision::bf16, workers, MaxIsa::any}), bits);
   exit_with(bits.good());
 }
 

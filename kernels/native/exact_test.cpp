@@ -218,6 +218,54 @@ TEST(HashTest, OfWeightsIsTheReferences) {
   }
 }
 
+TEST(HashTest, AdamWWithCopiesDoesWhatTheOperationsOneByOneDo) {
+  constexpr std::int64_t kOutputs = 161, kInputs = 75, kCount = kOutputs * kInputs;
+  const UpdateParameters parameters{0.9f, 0.99f, 1e-8f, 0.01f, 0.1f, 0.5f, 0.1f, 0.01f};
+  struct State {
+    std::vector<float> weights, moment1, moment2, old_weights;
+    std::vector<std::uint64_t> hashes = std::vector<std::uint64_t>(4);
+  };
+  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+    for (const bool in_place : {true, false}) {
+      for (const auto& backend :
+           {make_reference_backend({precision}), make_native_backend({precision})}) {
+        const auto weight = backend->make_weight(kOutputs, kInputs);
+        const auto update = [&](bool in_one) {
+          TestRandom random(45);
+          State s{random.values<float>(kCount), std::vector<float>(kCount),
+                  std::vector<float>(kCount), random.values<float>(kCount)};
+          const auto gradient = random.values<float>(kCount);
+          const UpdateBuffers buffers{.new_weights = s.weights.data(),
+                                      .old_weights = (in_place ? s.weights : s.old_weights).data(),
+                                      .moment1 = s.moment1.data(),
+                                      .moment2 = s.moment2.data(),
+                                      .gradient = {gradient.data()},
+                                      .count = kCount,
+                                      .first_index = 17,
+                                      .hash_before = &s.hashes[3]};
+          backend->refresh(*weight, s.weights.data());
+          if (in_one) {
+            backend->update_adamw_and_copies(s.hashes[0], buffers, parameters,
+                                             {weight.get(), &s.hashes[1], &s.hashes[2]});
+          } else {
+            backend->hash_copies(s.hashes[1], *weight);
+            backend->update_adamw(s.hashes[0], buffers, parameters);
+            backend->refresh(*weight, s.weights.data());
+            backend->hash_copies(s.hashes[2], *weight);
+          }
+          backend->finish();
+          return s;
+        };
+        const State one = update(true), apart = update(false);
+        EXPECT_TRUE(same_bits(one.weights, apart.weights));
+        EXPECT_TRUE(same_bits(one.moment1, apart.moment1));
+        EXPECT_TRUE(same_bits(one.moment2, apart.moment2));
+        EXPECT_EQ(one.hashes, apart.hashes);
+      }
+    }
+  }
+}
+
 TEST(HashTest, OfCopiesSeesEveryByte) {
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
     const std::int64_t outputs = 97, inputs = precision == Precision::bf16 ? 51 : 512;

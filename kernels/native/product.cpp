@@ -6,7 +6,7 @@
 
 #include "core/check.hpp"
 #include "kernels/bfloat16.hpp"
-#include "kernels/native/amx_tile.hpp"
+#include "kernels/native/amx/tile.hpp"
 #include "kernels/native/bf16_product.hpp"
 #include "kernels/native/copy.hpp"
 #include "kernels/native/parallel.hpp"

@@ -1,5 +1,5 @@
 #pragma once
-// Matrix products by oneDNN, or in tiles of AMX (amx_product.hpp). Factors are in the storage of
+// Matrix products by oneDNN, or in tiles of AMX (amx/product.hpp). Factors are in the storage of
 // the backend's precision: fp32 as they are, or rounded copies, in bf16 where oneDNN multiplies it,
 // else in fp32 (same values, same sums in fp32, slower).
 
@@ -7,7 +7,7 @@
 
 #include "kernels/backend.hpp"
 #include "kernels/native/aligned_memory.hpp"
-#include "kernels/native/amx_product.hpp"
+#include "kernels/native/amx/product.hpp"
 
 namespace swarmpi::kernels::native {
 
@@ -57,7 +57,7 @@ class Products {
   bool has_blocks(const Factor& b, std::int64_t inner) const {
     return multiplies_blocks(b) && inner <= kMostBlockInner;
   }
-  /// finish(block) for all blocks of a b, once each, on the workers' threads: see amx_product.hpp.
+  /// finish(block) for all blocks of a b, once each, on the workers' threads: see amx/product.hpp.
   /// REQUIRES: has_blocks().
   template <class Finish>
   void multiply_blocks(std::int64_t rows, std::int64_t columns, const Factor& a, const Factor& b,

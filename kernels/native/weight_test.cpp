@@ -6,6 +6,7 @@
 #include <dnnl.hpp>
 
 #include "kernels/bfloat16.hpp"
+#include "kernels/native/optimizer.hpp"
 #include "kernels/native/test_support.hpp"
 #include "kernels/native/tile.hpp"
 
@@ -121,6 +122,29 @@ TEST_P(PackedWeightTest, ProductsAreThoseOfPlainWeights) {
               product(plain_->forward(), p_.inputs, p_.outputs), p_.inputs);
   expect_near(product(weight_->backward(), p_.outputs, p_.inputs),
               product(plain_->backward(), p_.outputs, p_.inputs), p_.outputs);
+}
+
+TEST_P(PackedWeightTest, IsRefreshedAsItsRowsAreMade) {
+  const auto hash = [&] {
+    std::uint64_t sum = 0;
+    for (const auto copy : weight_->copies()) sum = joined_hash(sum, hash_bytes(copy, a_copy_));
+    return sum;
+  };
+  const std::uint64_t before = hash();
+  std::vector<float> made(master_.size(), std::nanf(""));
+  std::vector<int> times(static_cast<std::size_t>(p_.outputs));
+  const auto hashes = weight_->make_and_refresh(
+      products_, made.data(), scratch_, [&](std::int64_t r, std::int64_t end) {
+        EXPECT_EQ(end, r + 1);
+        ++times[static_cast<std::size_t>(r)];
+        std::copy_n(old_.data() + r * p_.inputs, p_.inputs, made.data() + r * p_.inputs);
+      });
+  EXPECT_EQ(times, std::vector<int>(times.size(), 1));
+  EXPECT_EQ(hashes.before, before);
+  EXPECT_EQ(hashes.after, hash());
+  weight_->refresh(products_, old_.data(), scratch_);
+  EXPECT_EQ(hash(), hashes.after);
+  EXPECT_NE(hashes.after, before);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, PackedWeightTest,

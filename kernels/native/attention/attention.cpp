@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/native/amx_tile.hpp"
+#include "kernels/native/amx/tile.hpp"
 #include "kernels/native/attention/head.hpp"
 #include "kernels/native/attention/rows.hpp"
 #include "kernels/native/attention/tiles.hpp"

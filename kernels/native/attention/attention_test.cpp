@@ -1,6 +1,6 @@
 #include "kernels/native/attention/attention.hpp"
 
-#include "kernels/native/amx_tile.hpp"
+#include "kernels/native/amx/tile.hpp"
 #include "kernels/native/test_support.hpp"
 #include "kernels/native/tile.hpp"
 

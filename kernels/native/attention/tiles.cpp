@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/native/amx_tile.hpp"
+#include "kernels/native/amx/tile.hpp"
 #include "kernels/native/lanes.hpp"
 #include "kernels/native/parallel.hpp"
 #include "kernels/native/stored.hpp"

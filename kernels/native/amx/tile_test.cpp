@@ -1,6 +1,6 @@
 // Blocks of factors and their products in tiles, against sums in double precision.
 
-#include "kernels/native/amx_tile.hpp"
+#include "kernels/native/amx/tile.hpp"
 
 #include "kernels/bfloat16.hpp"
 #include "kernels/native/test_support.hpp"

@@ -1,10 +1,10 @@
-#include "kernels/native/amx_product.hpp"
+#include "kernels/native/amx/product.hpp"
 
 #include <algorithm>
 #include <cstring>
 
 #include "core/check.hpp"
-#include "kernels/native/amx_tile.hpp"
+#include "kernels/native/amx/tile.hpp"
 #include "kernels/native/parallel.hpp"
 #include "kernels/native/tile.hpp"
 #include "kernels/native/vectors.hpp"

@@ -1,4 +1,4 @@
-#include "kernels/native/amx_tile.hpp"
+#include "kernels/native/amx/tile.hpp"
 
 #include <algorithm>
 
