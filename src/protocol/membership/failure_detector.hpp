@@ -61,9 +61,9 @@ class FailureDetector {
   std::optional<double> due_s() const { return heartbeats_.due_s(); }
   /// Whether beat() is due.
   bool is_due(double now_s) const { return due_s() && now_s >= *due_s(); }
-  /// Sends the heartbeats that are due. REQUIRES: is_due(). Of those that owe something or are next to lead, it pings
-  /// the silent. If it is itself next to lead, as far as it hears, it asks all others whether they
-  /// hear the leader.
+  /// Sends heartbeats, and of those that owe something or are next to lead it pings the silent. If
+  /// it is itself next to lead, as far as it hears, it asks all others whether they hear the
+  /// leader. REQUIRES: is_due().
   void beat(double now_s, std::set<PeerId> who_owe);
   /// Those that have been silent for longer than this peer's patience.
   std::vector<Heartbeats::Silent> silent(double now_s) const;
