@@ -106,7 +106,7 @@ class Network {
   std::vector<Access> classes_;  // as they begin: by row of [[peers]], then the rest
   std::unordered_map<std::int32_t, std::size_t> rows_;  // of peers that a row names
   std::size_t rest_ = 0;
-  std::vector<std::unique_ptr<Access>> accesses_;       // of peers that have sent or received
+  std::vector<std::unique_ptr<Access>> accesses_;  // of peers that have sent or received
 };
 
 }  // namespace swarmpi
