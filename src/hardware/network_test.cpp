@@ -91,6 +91,25 @@ TEST(Network, AcknowledgementsKeepAConnectionOpen) {
   EXPECT_GT(arrival(rested, shipment(0, 1, kMegabyte), now), now + 300 * kMs);
 }
 
+// A simulated message is booked at its receiver as it leaves, one latency before it comes.
+TEST(Network, WhatIsToComeTakesNothingFromWhatTheReceiverSendsBefore) {
+  Config config = homes(0.0125, 50, 50);
+  config.links[0].slow_start = true;
+  const auto send = [&](bool comes) {
+    Network network(config);
+    std::vector<Nanoseconds> left;
+    Nanoseconds now = 0;
+    for (int i = 0; i < 20; ++i) now = arrival(network, shipment(0, 2, kMegabyte), now);
+    network.leave(shipment(0, 2, kMegabyte), now);
+    if (comes) arrival(network, shipment(1, 0, 10'000), now);
+    for (const auto& [to, bytes] : {std::pair(1, 1000), std::pair(3, 10'000)}) {
+      left.push_back(network.leave(shipment(0, to, bytes), now + kMs).last - now);
+    }
+    return left;
+  };
+  EXPECT_EQ(send(true), send(false));
+}
+
 TEST(Network, WhatAPeerSendsItselfArrivesAtOnce) {
   EXPECT_EQ(arrival_over(homes(1, 1, 1), shipment(2, 2, kMegabyte), 5), 5);
 }

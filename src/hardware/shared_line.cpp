@@ -32,12 +32,13 @@ Nanoseconds SharedLine::pass(Flow flow, std::int64_t bytes, const Passage& passa
   return std::max(passage.last, passage.first + taken);
 }
 
-Nanoseconds SharedLine::queue(Flow flow, double most_bytes, Nanoseconds now) {
-  if (ns_per_byte_ == 0) return 0;
-  advance(now);
+Nanoseconds SharedLine::queue(Flow flow, double most_bytes, Nanoseconds now) const {
+  if (backlogs_.empty()) return 0;
+  SharedLine then = *this;
+  then.advance(now);
   double bytes = 0;
-  for (const Backlog& other : backlogs_) {
-    if (other.flow != flow) bytes += std::min(other.end - served_, most_bytes);
+  for (const Backlog& other : then.backlogs_) {
+    if (other.flow != flow) bytes += std::min(other.end - then.served_, most_bytes);
   }
   return std::llround(bytes * ns_per_byte_);
 }

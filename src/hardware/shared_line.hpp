@@ -41,7 +41,7 @@ class SharedLine {
 
   /// How long a packet of the flow would wait in a queue that serves all flows in the order in
   /// which packets come, if it holds so many bytes at most of each of the others.
-  Nanoseconds queue(Flow flow, double most_bytes, Nanoseconds now);
+  Nanoseconds queue(Flow flow, double most_bytes, Nanoseconds now) const;
 
   double ns_per_byte() const { return ns_per_byte_; }
 

@@ -5,7 +5,7 @@
 namespace swarmpi {
 namespace {
 
-// Beside the round trip of an empty path. Linux takes 0.2 s beside the mean round trip, which is
+// Beside the round trip, as the path is now. Linux takes 0.2 s beside the mean round trip, which is
 // longer: over lines of 100 Mbit/s and 50 ms there and back its timeouts were 0.276 s.
 constexpr Nanoseconds kTimeoutMargin = 225'000'000;
 
@@ -26,18 +26,22 @@ Nanoseconds TcpWindow::pass(std::int64_t bytes, const Path& path, Nanoseconds no
 }
 
 void TcpWindow::pass_beside(const Passage& passage, const Path& path) {
-  if (may_begin(path, passage.first)) begin_burst(path, passage.first);
+  if (may_begin(path, passage.first)) settle(path, passage.first);
   last_sent_ = std::max(last_sent_, passage.last);
 }
 
-// Acknowledgements widen a window of which at least half was in use.
 void TcpWindow::begin_burst(const Path& path, Nanoseconds now) {
+  settle(path, now);
+  begun_ = now;
+}
+
+// Acknowledgements widen a window of which at least half was in use.
+void TcpWindow::settle(const Path& path, Nanoseconds now) {
   if (sent_ > window_ / 2) window_ = std::min(window_ + sent_, 2 * most_in_flight_);
   const Nanoseconds timeout = path.round_trip + kTimeoutMargin;
   for (; window_ > kFirstBytes && now - last_sent_ >= timeout; last_sent_ += timeout) {
     window_ = std::max(window_ / 2, kFirstBytes);
   }
-  begun_ = now;
   sent_ = 0;
 }
 

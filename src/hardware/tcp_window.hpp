@@ -26,8 +26,8 @@ class TcpWindow {
   /// When the last byte of a message has left at the earliest that is handed over now, behind all
   /// that was before it. REQUIRES: `now` does not go back.
   Nanoseconds pass(std::int64_t bytes, const Path& path, Nanoseconds now);
-  /// Something small leaves in this time that waits for no window, like acknowledgements: the
-  /// connection does not rest.
+  /// Something small leaves in this time, which may begin a little later than now, that waits for
+  /// no window, like acknowledgements: the connection does not rest.
   void pass_beside(const Passage& passage, const Path& path);
 
  private:
@@ -36,6 +36,8 @@ class TcpWindow {
     return now >= std::max(free_at_, begun_ + path.round_trip);
   }
   void begin_burst(const Path& path, Nanoseconds now);
+  /// What the last burst and the time since then have made of the window. REQUIRES: may_begin().
+  void settle(const Path& path, Nanoseconds now);
   double in_flight() const { return std::min(window_, most_in_flight_); }
 
   double most_in_flight_;

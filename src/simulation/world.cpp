@@ -133,7 +133,7 @@ void VirtualWorld::prefetch_next() {
   constexpr std::size_t kLine = 64;
   if (queue_.empty()) return;
   queue_.prefetch_next();
-  const char* const at = reinterpret_cast<const char*>(find(queue_.next_peer()));
+  const char* const at = reinterpret_cast<const char*>(&member(queue_.next_peer()));
   for (std::size_t line = 0; line < sizeof(Member); line += kLine) __builtin_prefetch(at + line);
 }
 

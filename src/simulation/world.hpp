@@ -55,7 +55,7 @@ class VirtualWorld {
   void declare_dead(PeerId id);
   /// Flips a bit of the peer's state of this stage. False if it has none, or has finished.
   bool flip(PeerId id, StageId stage);
-  /// Messages from one to the other that are sent in this time arrive after it; if it is infinite,
+  /// Messages from one to the other that leave in this time arrive after it; if it is infinite,
   /// never. `reachable`: it can still have the other killed.
   void cut(PeerId from, PeerId to, double duration_s, bool reachable);
   /// Adds an event from outside, like a request to stop.

@@ -56,6 +56,8 @@ void multiply_block(float* sums, std::int64_t stride, const LeftBlock& left, con
                     std::int64_t steps, Write write) {
   const std::int64_t sums_bytes = stride * static_cast<std::int64_t>(sizeof(float));
   float* const below = sums + kTileRows * stride;
+  // Compilers do not know that tiles are loaded from memory.
+  asm volatile("" ::: "memory");
   if (write == Write::set) {
     _tile_zero(0);
     _tile_zero(1);

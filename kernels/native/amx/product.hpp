@@ -2,8 +2,9 @@
 // Products of bf16 factors in AMX tiles. The result comes in blocks of 32 rows and some hundred
 // columns, and each is handed over while it lies in a near cache: what follows a product (a bias,
 // GELU, the conversion to integers) costs no way to memory and back. An element is one chain of
-// sums in fp32 over pairs of the inner dimension in order, so its bits depend on nothing but its
-// row of the left factor and its column of the right one.
+// sums in fp32 over 32 elements of the inner dimension each, so its bits depend on nothing but its
+// row of the left factor and its column of the right one; where the inner dimension goes in parts,
+// on these.
 
 #include "kernels/native/aligned_memory.hpp"
 #include "kernels/native/factor.hpp"

@@ -5,7 +5,7 @@
 // - of a right factor, line 16 h + p is the pairs of elements of rows 2 p and 2 p + 1, columns 16 h
 //   to 16 h + 15.
 // Blocks that follow one another along the inner dimension lie one after another. Each element of a
-// result is a sum over pairs of the inner dimension in their order, so its bits depend on no
+// result is a chain of sums over 32 elements of the inner dimension each, so its bits depend on no
 // block's place; numbers below 2^-126 count as zero.
 
 #include <cstdint>
@@ -14,12 +14,6 @@
 #include "kernels/native/vectors.hpp"
 
 namespace swarmpi::kernels::native {
-
-#if defined(__AMX_TILE__) && defined(__AMX_BF16__)
-inline constexpr bool kHasTiles = true;
-#else
-inline constexpr bool kHasTiles = false;
-#endif
 
 inline constexpr std::int64_t kBlockSide = 32;
 inline constexpr std::int64_t kLineElements = kBlockSide;

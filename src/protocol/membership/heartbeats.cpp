@@ -47,7 +47,8 @@ void Heartbeats::beat(double now_s, const std::set<PeerId>& awaited, const SignO
   });
   for (const auto& [peer, since_s] : watched_) outbox.send(peer, sign_of_life(peer));
   // Work takes its time: each peer awaits several others for as long as theirs and their lines do.
-  const double quiet_s = std::max(period_s_, very_late_s_);
+  // A newcomer gets its state from all replicas at once: their answers need most of the patience.
+  const double quiet_s = std::max(period_s_, very_late_s_ / 2);
   for (const PeerId peer : awaited) {
     if (peer == self_ || watched_.contains(peer)) continue;
     const auto [heard, is_new] = last_heard_s_.try_emplace(peer, now_s - period_s_);

@@ -128,11 +128,11 @@ TEST(Heartbeats, APeerThatIsAwaitedIsPingedOnlyIfItIsSilent) {
       << "the leader sends heartbeats anyway";
   peer.heard(PeerId(2), 0.15);
   EXPECT_TRUE(pinged(0.2, {PeerId(2)}).empty()) << "it has just been heard";
-  for (const double now_s : {0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6}) {
+  for (const double now_s : {0.4, 0.6, 0.8}) {
     EXPECT_TRUE(pinged(now_s, {PeerId(2)}).empty()) << "what it owes may take its time";
   }
-  EXPECT_EQ(pinged(1.8, {PeerId(2)}), std::vector{PeerId(2)});
-  EXPECT_EQ(pinged(2.0, {PeerId(2)}), std::vector{PeerId(2)});
+  EXPECT_EQ(pinged(1, {PeerId(2)}), std::vector{PeerId(2)});
+  EXPECT_EQ(pinged(1.2, {PeerId(2)}), std::vector{PeerId(2)});
   EXPECT_TRUE(peer.is_silent(PeerId(2), 3.2, 3));
   EXPECT_TRUE(pinged(3.3, {}).empty());
   EXPECT_FALSE(peer.is_silent(PeerId(2), 9, 3)) << "nobody waits for it any more";
