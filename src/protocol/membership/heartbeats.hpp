@@ -32,8 +32,8 @@ class Heartbeats {
   std::optional<double> due_s() const;
   using SignOfLife = std::function<HeartbeatMessage(PeerId to)>;
   /// Sends the heartbeats that are due, and pings those of `awaited` of which that is new or that
-  /// have been silent for half of `very_late_s`. If this peer itself comes late by more than a
-  /// period, for it was stopped or starved, the silence of all others counts for as much less: their
+  /// have been silent for half of `very_late_s`. If this peer itself comes late by more than one
+  /// period, for it was stopped or starved, the silence of all others counts as so much less: their
   /// messages may wait to be read.
   void beat(double now_s, const std::set<PeerId>& awaited, const SignOfLife& sign_of_life,
             Outbox& outbox);
