@@ -64,13 +64,15 @@ void InterleavedRoundRobin::set_peers(const std::vector<PeerId>& peers, std::siz
   std::erase_if(candidates_,
                 [&](const auto& candidate) { return !wanted.contains(candidate.first); });  // (6)
   const double lowest = candidates_.empty() ? before : lowest_priority();
+  std::map<PeerId, Candidate> newcomers;
   for (const PeerId peer : wanted) {
-    const auto [candidate, is_new] = candidates_.try_emplace(peer);
-    if (!is_new) continue;
-    candidate->second.priority = lowest;  // (5)
-    candidate->second.time.initial = last_estimate_;
-    candidate->second.draw = draws_.bits();
+    if (candidates_.contains(peer)) continue;
+    Candidate& newcomer = newcomers[peer];
+    newcomer.priority = priority_like_neighbour(peer, lowest);  // (5)
+    newcomer.time.initial = last_estimate_;
+    newcomer.draw = draws_.bits();
   }
+  candidates_.merge(newcomers);
   sender_ = sender;
   std::size_t place = 0;
   for (auto& [peer, candidate] : candidates_) candidate.place = place++;
@@ -83,6 +85,13 @@ double InterleavedRoundRobin::lowest_priority() const {
     return a.second.priority < b.second.priority;
   };
   return std::min_element(candidates_.begin(), candidates_.end(), less)->second.priority;
+}
+
+double InterleavedRoundRobin::priority_like_neighbour(PeerId newcomer, double lowest) const {
+  if (candidates_.empty()) return lowest;
+  auto behind = candidates_.upper_bound(newcomer);
+  if (behind == candidates_.end()) behind = candidates_.begin();
+  return std::min(behind->second.priority, lowest + last_estimate_);
 }
 
 void InterleavedRoundRobin::enqueue(PeerId peer, const Candidate& candidate) {

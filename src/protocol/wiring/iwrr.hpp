@@ -14,8 +14,10 @@
 //
 // Where we differ: (4) averages the time of the job alone, for time in a queue or on a link is no
 // work of the peer. (5) takes the mean of the others' averages as the estimate; until anything is
-// measured a microbatch counts 1, and the first measurement turns priorities into seconds. For (6)
-// the leader's view says who can be chosen. `all_idle` is ours: it forgets all priorities.
+// measured a microbatch counts 1, and the first measurement turns priorities into seconds. A
+// newcomer is queued like the peer behind it, not like the lowest: of a hundred senders, which have
+// chosen among a hundred peers in turn, half would have the newcomer next. For (6) the leader's
+// view says who can be chosen. `all_idle` is ours: it forgets all priorities.
 //
 // For (2), ties are rotated unless the deck asks for random ones: each sender begins with another
 // peer, so that senders that know nothing of each other do not choose the same one at a time. Sums
@@ -78,6 +80,9 @@ class InterleavedRoundRobin : public Router {
   /// Among those that are tied.
   std::uint64_t order_of(const Candidate& candidate) const;
   double lowest_priority() const;
+  /// Of a newcomer: that of the candidate behind it, the first being behind the last. No newcomer
+  /// waits longer than if it had just been chosen.
+  double priority_like_neighbour(PeerId newcomer, double lowest) const;
   /// Mean over the peers that were measured; the last such mean if none of them is left.
   double initial_estimate() const;
   /// Turns priorities that counted microbatches into ones that count seconds.

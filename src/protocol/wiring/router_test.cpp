@@ -181,6 +181,34 @@ TEST(Iwrr, ANewcomerNeitherFloodsNorStarves) {
   expect_shares(run_step(*iwrr, taken_s, 40), {{0, 10}, {1, 10}, {2, 10}, {9, 10}}, 1);
 }
 
+// Each of many senders has chosen some of many peers, one after the other. Were a newcomer next for
+// all that have not come round, a step would wait for it.
+TEST(Iwrr, ANewcomerIsNotTheNextOfAllSenders) {
+  constexpr std::int32_t kPeers = 100, kBefore = 40, kAfter = 8;
+  std::vector<std::int32_t> peers;
+  for (std::int32_t peer = 0; peer < kPeers; ++peer) peers.push_back(peer);
+  std::vector<std::unique_ptr<Router>> routers;
+  const auto choose = [](Router& router) {
+    const PeerId chosen = router.choose(microbatch(0));
+    router.measured(chosen, 0.1);
+    return chosen.value;
+  };
+  for (std::int32_t sender = 0; sender < kPeers; ++sender) {
+    routers.push_back(make_router(SwarmConfig{}, PeerId(1000 + sender), kStage));
+    routers.back()->set_peers(ids(peers), static_cast<std::size_t>(sender));
+    for (int i = 0; i < kBefore; ++i) choose(*routers.back());
+  }
+  peers.push_back(kPeers);
+  std::map<std::int32_t, int> chosen;
+  for (std::int32_t sender = 0; sender < kPeers; ++sender) {
+    Router& router = *routers[static_cast<std::size_t>(sender)];
+    router.set_peers(ids(peers), static_cast<std::size_t>(sender));
+    for (int i = 0; i < kAfter; ++i) ++chosen[choose(router)];
+  }
+  EXPECT_NEAR(chosen[kPeers], kAfter, 2);
+  for (const auto& [peer, count] : chosen) EXPECT_LE(count, kAfter + 2) << "peer " << peer;
+}
+
 // While its first answers are on their way, its time is estimated from the others'.
 TEST(Iwrr, ANewcomerCountsAsAnAveragePeerUntilItIsMeasured) {
   const auto iwrr = router(Wiring::iwrr, {0, 1});
