@@ -1113,7 +1113,8 @@ void Leader::assign_learners() {
   const auto needs = [this] {
     return stage_needs(plan_, view_, departures_, times_, rebalancing_.stage_loads());
   };
-  if (learners_.assign(view_, departures_, needs, now_s_)) publish_view();
+  const Learners::Progress progress{committed(), history_.steps.sealed().value_or(committed())};
+  if (learners_.assign(view_, departures_, needs, progress, now_s_)) publish_view();
 }
 
 void Leader::promote_learned() {

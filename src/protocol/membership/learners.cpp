@@ -33,7 +33,8 @@ bool Learners::counts_hold(const View& view) const {
 
 // Spares that are not needed in the place of the dead are shadows: they learn for good.
 bool Learners::assign(View& view, const Departures& departures,
-                      const std::function<std::vector<double>()>& needs, double now_s) {
+                      const std::function<std::vector<double>()>& needs, const Progress& progress,
+                      double now_s) {
   std::int64_t busy = departures.busy(view);
   const auto enough = [&] { return busy >= wanted_workers(view) + plan_.swarm.shadows; };
   if (view.idle().empty() || enough()) return false;
@@ -45,7 +46,8 @@ bool Learners::assign(View& view, const Departures& departures,
     const auto stage = neediest_stage(view, departures, needs(), peer);
     if (!stage) continue;
     ++busy;
-    if (!spare_ready(peer, now_s)) continue;
+    if (!spare_ready(peer, now_s) || !joins_between_steps(peer, progress)) continue;
+    sealed_without_.erase(peer);
     view.learn(peer, *stage);
     changed = true;
   }
@@ -60,6 +62,12 @@ bool Learners::spare_ready(PeerId spare, double now_s) {
   if (plan_.swarm.spare_delay_s <= 0 || joined_later(spare)) return true;
   const double ready_at_s = now_s + plan_.swarm.spare_delay_s;
   return now_s >= ready_at_s_.try_emplace(spare, ready_at_s).first->second;
+}
+
+// A step that is sealed without a learner leaves its pieces behind as it is committed; or, if they are
+// all there before, the stage is sealed anew, and all wait until the new replica has the gradient.
+bool Learners::joins_between_steps(PeerId peer, const Progress& progress) {
+  return sealed_without_.try_emplace(peer, progress.sealed).first->second <= progress.committed;
 }
 
 bool Learners::backs_off(PeerId peer, double now_s) const {

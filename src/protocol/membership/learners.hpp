@@ -27,10 +27,16 @@ class Learners {
   std::int64_t wanted_workers(const View& view) const;
   /// Whether the peer was not there at the start.
   bool joined_later(PeerId peer) const { return peer > highest_id_at_start_; }
+  /// How far the run is: the last step that is committed, and the last one that is sealed.
+  struct Progress {
+    Step committed;
+    Step sealed;
+  };
   /// Lets spares and newcomers learn the stages with the largest need per peer, until enough peers
   /// serve or learn. `needs`: asked for that of each stage. Whether the view has changed.
   bool assign(View& view, const Departures& departures,
-              const std::function<std::vector<double>()>& needs, double now_s);
+              const std::function<std::vector<double>()>& needs, const Progress& progress,
+              double now_s);
   /// Whether the peer may begin to learn: it was not dropped lately, and, as a spare, has started
   /// up.
   bool may_begin(const View& view, PeerId peer, double now_s);
@@ -71,6 +77,9 @@ class Learners {
 
   /// Whether a spare's start-up is over; the first question begins it.
   bool spare_ready(PeerId spare, double now_s);
+  /// Whether the steps are committed that were sealed without the peer when it was first asked
+  /// about.
+  bool joins_between_steps(PeerId peer, const Progress& progress);
   /// The stage with the largest need per peer that serves or learns it and stays, of those that
   /// `peer` has room for; none where it has room for none.
   std::optional<StageId> neediest_stage(const View& view, const Departures& departures,
@@ -83,6 +92,7 @@ class Learners {
   std::map<Role, LearnedMessage> learned_;
   std::map<PeerId, Backoff> backoffs_;    // of learners that were dropped
   std::map<PeerId, double> ready_at_s_;   // of spares that start up
+  std::map<PeerId, Step> sealed_without_;  // of those that are to begin: the last such step
   mutable std::int64_t joined_ = 0;       // members with ids above those of the start
   mutable std::int64_t counted_in_ = -1;  // the view's revision in which that was so
 };

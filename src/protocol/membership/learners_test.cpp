@@ -20,7 +20,7 @@ struct Scene {
   }
   bool assign(double now_s = 0) {
     return learners.assign(
-        view, departures, [this] { return plan.stage_costs; }, now_s);
+        view, departures, [this] { return plan.stage_costs; }, progress, now_s);
   }
   void departs(std::int32_t peer) {
     departures.notice(PeerId(peer), "preempted", 0);
@@ -35,6 +35,7 @@ struct Scene {
   View view;
   Departures departures;
   Learners learners{plan, 3, PeerId(4)};
+  Learners::Progress progress{Step(5), Step(5)};
   StateHashes hashes{{StageId(0), {50}}, {StageId(1), {51}}};
 };
 
@@ -53,6 +54,19 @@ TEST(Learners, ASpareLearnsInThePlaceOfEachPeerThatDied) {
   EXPECT_TRUE(scene.view.learns(PeerId(3), StageId(0)));
   EXPECT_FALSE(scene.view.learners().contains(PeerId(4)));
   EXPECT_FALSE(scene.assign()) << "it is on its way";
+}
+
+// A step that is sealed already cannot name it: what it learned before the commit would be lost.
+TEST(Learners, WhoComesWhileAStepIsReducedBeginsAfterItsCommit) {
+  Scene scene;
+  scene.view.remove(PeerId(1));
+  scene.progress.sealed = Step(6);
+  EXPECT_FALSE(scene.assign());
+  EXPECT_FALSE(scene.assign());
+  // With delayed updates the next one may be sealed by then: it names whoever begins before.
+  scene.progress = {Step(6), Step(7)};
+  EXPECT_TRUE(scene.assign());
+  EXPECT_TRUE(scene.view.learns(PeerId(3), StageId(0)));
 }
 
 // Stage 0 counts peer 0 alone, and stage 1 peer 2 and the mover: whether that learns or leaves.

@@ -67,7 +67,9 @@ std::optional<StepSeal> OpenStep::seal(const View& view, SealId& next, double no
     sealed.learners = view.learners_of(stage);
     sealed.finished_chunk_senders.clear();
     sealed.reduced_at_s.reset();
-    std::vector<ChunkFact> finished = chunk_facts(sealed);
+    std::vector<PeerId> wanted_by = sealed.replicas;
+    wanted_by.insert(wanted_by.end(), sealed.learners.begin(), sealed.learners.end());
+    std::vector<ChunkFact> finished = deal_out(sealed.finished_chunk_holders, wanted_by);
     for (const ChunkFact& fact : finished) sealed.finished_chunk_senders.insert(fact.from);
     // Whatever went wrong under an earlier seal: what follows it goes point to point.
     const bool is_first = sealed.attempt == 0 && sealed.chunk_replicas == 0;
@@ -84,22 +86,6 @@ std::optional<StepSeal> OpenStep::seal(const View& view, SealId& next, double no
   }
   if (seal.empty()) return std::nullopt;
   return seal;
-}
-
-std::vector<ChunkFact> OpenStep::chunk_facts(const StageSealing& sealed) {
-  std::vector<ChunkFact> facts;
-  for (const auto& [chunk, holders] : sealed.finished_chunk_holders) {
-    // Not one peer's uplink for all of them.
-    const auto turn = static_cast<std::size_t>(chunk) % holders.size();
-    ChunkFact fact{chunk, *std::next(holders.begin(), static_cast<std::ptrdiff_t>(turn)), {}};
-    for (const auto* peers : {&sealed.replicas, &sealed.learners}) {
-      for (const PeerId peer : *peers) {
-        if (!holders.contains(peer)) fact.to.push_back(peer);
-      }
-    }
-    facts.push_back(std::move(fact));
-  }
-  return facts;
 }
 
 // A learner that the seal names has got the gradient like a replica: without this step its state

@@ -107,14 +107,11 @@ class OpenStep {
     std::set<PeerId> finished_chunk_senders;  // peers that the seal tells to send finished chunks
     std::int64_t chunk_replicas = 0;          // replicas that its chunks are cut for
     std::int64_t attempt = 0;                 // reductions before this one that are not trusted
-    std::map<std::int32_t, std::set<PeerId>>
-        finished_chunk_holders;          // by chunk, as of the last table round
+    ChunkHolders finished_chunk_holders;  // as of the last table round
     std::optional<double> reduced_at_s;  // when all replicas held the whole reduced gradient
   };
 
   bool skipped() const { return step().value == 0 || !facts_->flagged.empty(); }
-  /// The chunks that were finished under earlier seals, each with one holder and those who lack it.
-  static std::vector<ChunkFact> chunk_facts(const StageSealing& sealed);
   /// Who holds which finished chunks of the stage's reduced gradient.
   void collect_finished_chunks(StageId stage, StageSealing& sealed, const Tables& tables);
   /// If it is a later one than the stage's: all that came of those before counts no more.

@@ -16,6 +16,14 @@ std::optional<Step> OpenSteps::oldest() const {
   return open_.empty() ? std::nullopt : std::optional(open_.begin()->first);
 }
 
+std::optional<Step> OpenSteps::sealed() const {
+  std::optional<Step> last;
+  for (const auto& [step, open] : open_) {
+    if (open.facts()) last = step;
+  }
+  return last;
+}
+
 // ---- Open and close
 
 void OpenSteps::open_due(Step committed, double now_s) {

@@ -31,6 +31,8 @@ class OpenSteps {
   /// Null if the step is not open.
   OpenStep* find(Step step);
   std::optional<Step> oldest() const;
+  /// The last step whose microbatches are all finished, and that is being reduced.
+  std::optional<Step> sealed() const;
   /// The last step that was opened, or passed over because it has no microbatches.
   Step newest() const { return Step(next_to_open_.value - 1); }
   /// Whether no step of the run is left to be opened.

@@ -5,6 +5,57 @@
 
 namespace swarmpi {
 
+namespace {
+
+using Loads = std::map<PeerId, std::int64_t>;  // how many messages each holder is to send
+
+/// Those of `holders` that have the least to send take what they can up to an even share; what is
+/// left over then they take alike.
+void deal_out(const ChunkFact& chunk, const std::set<PeerId>& holders, std::int64_t even_share,
+              Loads& loads, std::vector<ChunkFact>& dealt) {
+  std::vector<PeerId> by_load(holders.begin(), holders.end());
+  std::stable_sort(by_load.begin(), by_load.end(),
+                   [&](PeerId one, PeerId other) { return loads.at(one) < loads.at(other); });
+  auto next = chunk.to.begin();
+  for (auto from = by_load.begin(); next != chunk.to.end(); ++from) {
+    const std::int64_t left = chunk.to.end() - next, holders_left = by_load.end() - from;
+    const std::int64_t least = (left + holders_left - 1) / holders_left;
+    std::int64_t& load = loads.at(*from);
+    const std::int64_t count = std::min(left, std::max(even_share - load, least));
+    dealt.push_back({chunk.chunk, *from, {next, next + count}});
+    load += count;
+    next += count;
+  }
+}
+
+}  // namespace
+
+// All wait for whoever has the most to send.
+std::vector<ChunkFact> deal_out(const ChunkHolders& holders, const std::vector<PeerId>& wanted_by) {
+  std::vector<ChunkFact> chunks;
+  Loads loads;
+  std::int64_t messages = 0;
+  for (const auto& [chunk, having] : holders) {
+    ChunkFact& fact = chunks.emplace_back(ChunkFact{chunk, *having.begin(), {}});
+    for (const PeerId peer : wanted_by) {
+      if (!having.contains(peer)) fact.to.push_back(peer);
+    }
+    messages += std::ssize(fact.to);
+    for (const PeerId holder : having) loads[holder] = 0;
+  }
+  const auto senders = std::max<std::int64_t>(std::ssize(loads), 1);
+  const std::int64_t even_share = (messages + senders - 1) / senders;
+  std::vector<ChunkFact> dealt;
+  for (ChunkFact& chunk : chunks) {
+    if (chunk.to.empty()) {
+      dealt.push_back(std::move(chunk));
+    } else {
+      deal_out(chunk, holders.at(chunk.chunk), even_share, loads, dealt);
+    }
+  }
+  return dealt;
+}
+
 void StepSeal::add(SealedStage stage) {
   std::map<PeerId, std::set<PeerId>>& senders = senders_.emplace_back();
   for (const ChunkFact& fact : stage.finished) {

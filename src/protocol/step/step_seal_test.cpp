@@ -53,6 +53,46 @@ TEST(StepSeal, TellsEachPeerItsOwnShareAndTheListsOfItsStage) {
   EXPECT_EQ(scene.part_of(1).microbatches.count(), 0) << "it has contributed nothing";
 }
 
+std::vector<PeerId> peers(std::int32_t first, std::int32_t end) {
+  std::vector<PeerId> ids;
+  for (std::int32_t id = first; id < end; ++id) ids.emplace_back(id);
+  return ids;
+}
+
+// Half-way round a ring each chunk is with its owner and with those behind it. Of 10 chunks one is
+// the second of its holders, for its owner is gone.
+TEST(StepSeal, FinishedChunksAreSentByAllWhoHaveAnyAboutAsOften) {
+  constexpr std::int32_t kPeers = 9, kChunks = 10, kHolders = 4;
+  ChunkHolders holders;
+  for (std::int32_t chunk = 0; chunk < kChunks; ++chunk) {
+    for (std::int32_t i = 0; i < kHolders; ++i)
+      holders[chunk].insert(PeerId((chunk + i) % kPeers));
+  }
+  std::map<PeerId, std::size_t> sent;
+  std::set<std::pair<std::int32_t, PeerId>> received, sends;
+  for (const ChunkFact& fact : deal_out(holders, peers(0, kPeers))) {
+    EXPECT_TRUE(holders[fact.chunk].contains(fact.from));
+    EXPECT_TRUE(sends.insert({fact.chunk, fact.from}).second) << "it is told once a chunk";
+    sent[fact.from] += fact.to.size();
+    for (const PeerId peer : fact.to) {
+      EXPECT_FALSE(holders[fact.chunk].contains(peer));
+      EXPECT_TRUE(received.insert({fact.chunk, peer}).second) << "it gets each chunk once";
+    }
+  }
+  EXPECT_EQ(received.size(), static_cast<std::size_t>(kChunks * (kPeers - kHolders)));
+  for (const auto& [peer, count] : sent) EXPECT_LE(count, 7u) << "50 / 9, and one";
+}
+
+TEST(StepSeal, AFinishedChunkThatOneAloneHasComesFromThatOneAndOneThatAllHaveFromNobody) {
+  const ChunkHolders holders = {{0, {PeerId(2)}}, {1, {PeerId(0), PeerId(1), PeerId(2)}}};
+  const std::vector<ChunkFact> dealt = deal_out(holders, peers(0, 3));
+  ASSERT_EQ(dealt.size(), 2u);
+  EXPECT_EQ(dealt[0].from, PeerId(2));
+  EXPECT_EQ(dealt[0].to, peers(0, 2));
+  EXPECT_TRUE(dealt[1].to.empty());
+  EXPECT_TRUE(deal_out({}, peers(0, 3)).empty());
+}
+
 // Whoever has a finished chunk, and is neither to send nor to receive it, would else wait for
 // shares that nobody sends.
 TEST(StepSeal, TellsEveryPeerOfTheStageWhichChunksAreFinished) {
