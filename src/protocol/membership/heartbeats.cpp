@@ -1,12 +1,24 @@
 #include "protocol/membership/heartbeats.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace swarmpi {
+namespace {
+
+// When in a period a peer beats. All begin with the same view: without this all beats would reach
+// the leader at once, and of two peers that await something of each other both would ping.
+double phase(PeerId self) {
+  constexpr double kGoldenRatio = 0.6180339887498949;  // spreads any number of ids evenly
+  const double turns = self.value * kGoldenRatio;
+  return turns - std::floor(turns);
+}
+
+}  // namespace
 
 void Heartbeats::watch(const std::vector<PeerId>& peers, double now_s, bool pings_others) {
-  if (!due_s()) next_beat_s_ = now_s;
+  if (!due_s()) next_beat_s_ = now_s + phase(self_) * period_s_;
   pings_others_ = pings_others;
   const FlatMap<PeerId, double> before = std::exchange(watched_, {});
   for (const PeerId peer : peers) {

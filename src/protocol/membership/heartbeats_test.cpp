@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <iterator>
+#include <set>
+
 #include "protocol/membership/beat_period.hpp"
 
 namespace swarmpi {
@@ -111,9 +114,23 @@ TEST(Heartbeats, AreRegularSinceThisPeerCameLate) {
   EXPECT_EQ(peer.regular_since_s(PeerId(0)), 60);
 }
 
+// All begin with the same view.
+TEST(Heartbeats, OfSeveralPeersComeOneAfterTheOther) {
+  std::set<double> due_s;
+  for (std::int32_t id = 0; id < 20; ++id) {
+    Heartbeats peer(PeerId(id), 0.2, 1.5);
+    peer.watch({PeerId(20)}, 10, false);
+    due_s.insert(*peer.due_s());
+  }
+  EXPECT_EQ(*due_s.begin(), 10);
+  EXPECT_LT(*due_s.rbegin(), 10.2);
+  for (auto next = std::next(due_s.begin()); next != due_s.end(); ++next)
+    EXPECT_GT(*next - *std::prev(next), 0.5 * 0.2 / 20);
+}
+
 TEST(Heartbeats, APeerThatIsAwaitedIsPingedOnlyIfItIsSilent) {
-  Heartbeats peer(PeerId(1), 0.2, 1.5);
-  peer.watch({PeerId(0)}, 0, false);
+  Heartbeats peer(PeerId(0), 0.2, 1.5);
+  peer.watch({PeerId(1)}, 0, false);
   const auto pinged = [&](double now_s, const std::set<PeerId>& awaited) {
     Outbox outbox;
     peer.beat(now_s, awaited, a_beat, outbox);
@@ -124,7 +141,7 @@ TEST(Heartbeats, APeerThatIsAwaitedIsPingedOnlyIfItIsSilent) {
     }
     return peers;
   };
-  EXPECT_EQ(pinged(0, {PeerId(0), PeerId(2)}), std::vector{PeerId(2)})
+  EXPECT_EQ(pinged(0, {PeerId(1), PeerId(2)}), std::vector{PeerId(2)})
       << "the leader sends heartbeats anyway";
   peer.heard(PeerId(2), 0.15);
   EXPECT_TRUE(pinged(0.2, {PeerId(2)}).empty()) << "it has just been heard";

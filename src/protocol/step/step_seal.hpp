@@ -22,9 +22,9 @@ struct ChunkFact {
 /// Who has which finished chunks.
 using ChunkHolders = std::map<std::int32_t, std::set<PeerId>>;
 
-/// Who sends these chunks to those of `wanted_by` that lack them: all who have any about as many, as
-/// far as what they have lets them. By chunk; one that nobody lacks is there too, and no holder of
-/// a chunk is named twice. REQUIRES: each chunk has a holder.
+/// Who sends these chunks to those of `wanted_by` that lack them: all who have any about as many,
+/// as far as what they have lets them. By chunk; one that nobody lacks is there too, and no holder
+/// of a chunk is named twice. REQUIRES: each chunk has a holder.
 std::vector<ChunkFact> deal_out(const ChunkHolders& holders, const std::vector<PeerId>& wanted_by);
 
 /// One stage that is sealed.

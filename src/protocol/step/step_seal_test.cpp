@@ -65,8 +65,7 @@ TEST(StepSeal, FinishedChunksAreSentByAllWhoHaveAnyAboutAsOften) {
   constexpr std::int32_t kPeers = 9, kChunks = 10, kHolders = 4;
   ChunkHolders holders;
   for (std::int32_t chunk = 0; chunk < kChunks; ++chunk) {
-    for (std::int32_t i = 0; i < kHolders; ++i)
-      holders[chunk].insert(PeerId((chunk + i) % kPeers));
+    for (std::int32_t i = 0; i < kHolders; ++i) holders[chunk].insert(PeerId((chunk + i) % kPeers));
   }
   std::map<PeerId, std::size_t> sent;
   std::set<std::pair<std::int32_t, PeerId>> received, sends;
