@@ -3,7 +3,7 @@
 //
 //   HANGING_CALL   which calls: "fstat fsync pwrite open"; create: an open that creates the file;
 //                  read: one that only reads
-//   HANGING_NAME   part of the path of the files concerned
+//   HANGING_NAME   parts of the paths of the files concerned: ".bin stage-"
 //   HANGING_WHILE  the calls hang while this file exists
 //   HANGING_RANKS  "0 3": on these ranks only; else on all
 //
@@ -39,6 +39,14 @@ bool has_word(const char* text, const char* word) {
   return false;
 }
 
+bool has_part(const char* text, const char* parts) {
+  std::istringstream words(parts);
+  for (std::string next; words >> next;) {
+    if (std::strstr(text, next.c_str()) != nullptr) return true;
+  }
+  return false;
+}
+
 bool hangs_now(const char* call) {
   return has_word(variable("HANGING_CALL"), call) && ::access(variable("HANGING_WHILE"), F_OK) == 0;
 }
@@ -48,7 +56,7 @@ void hang_at(const char* path) {
   const char* const ranks = std::getenv("HANGING_RANKS");
   const char* const mine = variable("OMPI_COMM_WORLD_RANK");
   const std::string flag = variable("HANGING_WHILE");
-  if (std::strstr(path, variable("HANGING_NAME")) == nullptr) return;
+  if (!has_part(path, variable("HANGING_NAME"))) return;
   if (ranks != nullptr && !has_word(ranks, mine)) return;
   ::mkdir((flag + "." + mine).c_str(), 0700);
   while (::access(flag.c_str(), F_OK) == 0) ::usleep(kPauseUs);

@@ -17,7 +17,7 @@ ANY_FILE = "/"
 class HangingCalls:
     """These calls ("fsync pwrite") on files with such names hang on these ranks, or on all.
 
-    They do so from begin() to end(). `flag` is a path that no file has yet.
+    They do so from begin() to end(), which may come again. `flag` is a path that no file has yet.
     """
 
     def __init__(self, flag, calls, file, ranks=None):
@@ -36,6 +36,8 @@ class HangingCalls:
         return ["env", *self.variables]
 
     def begin(self):
+        for mark in self.marks():
+            os.rmdir(mark)
         with open(self.flag, "w", encoding="ascii"):
             pass
 
@@ -45,5 +47,7 @@ class HangingCalls:
 
     def begun(self):
         """For each rank that hangs, or has hung, since when: as time.time() counts."""
-        found = glob.glob(glob.escape(self.flag) + ".*")
-        return {int(mark.rpartition(".")[2]): os.stat(mark).st_mtime for mark in found}
+        return {int(mark.rpartition(".")[2]): os.stat(mark).st_mtime for mark in self.marks()}
+
+    def marks(self):
+        return glob.glob(glob.escape(self.flag) + ".*")

@@ -1,10 +1,13 @@
 """What a run file says that the time of peers went by with, where what it went by with is known:
-devices are emulated, so that a pass takes so long on any machine, and one peer is killed.
+devices and links are emulated, so that passes, updates and messages take so long on any machine,
+files hang for a while, and one peer is killed.
 
 The program under test is $SWARMPI, its launcher $SWARMPI_MPIRUN.
 """
 
+import os
 import re
+import time
 import unittest
 
 try:
@@ -13,7 +16,9 @@ try:
 except ImportError:
     h5py = None
 
-from harness.program import slow_devices
+from harness.hanging_calls import DATA, PART, HangingCalls
+from harness.processes import wait_for
+from harness.program import slow_devices, with_settings
 from harness.swarm import MPIRUN, reports_deaths
 from harness.test_case import SwarmpiTest
 
@@ -42,6 +47,41 @@ event = "kill"
 point = "backward"
 microbatch = 13
 """
+
+
+# A run in which one microbatch is under way at a time, so that the time of each part is known.
+ALONE_STEPS, ALONE_MICROBATCHES = 10, 8
+WIDTH, CONTEXT, MICROBATCH_SIZE = 64, 64, 4
+BOUNDARY_BYTES = 4 * WIDTH * CONTEXT * MICROBATCH_SIZE
+MBPS, MEMORY_GB_PER_S = 26, 0.05
+# What passes over memory for a weight in a step, where one replica has it: docs/deck.md.
+UPDATE_BYTES = 12 + 32
+HANGS_S = 2
+ALONE = f"""
+[devices.known]
+gflops = 1000
+overhead_s = {PASS_S}
+memory_gb_per_s = {MEMORY_GB_PER_S}
+[links.known]
+up_mbps = {MBPS}
+down_mbps = {MBPS}
+[[peers]]
+device = "known"
+link = "known"
+"""
+ALONE_SETTINGS = (
+    "swarm.stages=2",
+    "swarm.window=1",
+    "swarm.wiring=fixed",
+    f"model.width={WIDTH}",
+    f"model.context={CONTEXT}",
+    f"train.microbatch_size={MICROBATCH_SIZE}",
+    f"train.microbatches={ALONE_MICROBATCHES}",
+    f"train.steps={ALONE_STEPS}",
+    "compute.fidelity=emulated",
+    "output.validate_every=0",
+    f"output.checkpoint_every={ALONE_STEPS}",
+)
 
 
 class Lives:
@@ -78,6 +118,13 @@ class Goodput(SwarmpiTest):
         bound_s = 0.02 * lives.life_s()
         self.assertLess(abs(found_s - known_s), bound_s, f"{what}; {lives.text()}")
 
+    def hang_for_a_while(self, hanging, what):
+        """Of both ranks together, in seconds."""
+        wait_for(lambda: len(hanging.begun()) == 2, what, 60)
+        time.sleep(HANGS_S)
+        hanging.end()
+        return sum(time.time() - begun_s for begun_s in hanging.begun().values())
+
     def assert_lives(self, lives, peers):
         """Of peers that live until the end no time is unexplained."""
         for peer in peers:
@@ -96,6 +143,43 @@ class Goodput(SwarmpiTest):
         self.assertEqual(lives.seconds("repair"), 0)
         self.assertEqual(set(lives.table["peer"]), set(range(RANKS)))
         self.assertLessEqual(np.unique(lives.table["step"]).tolist(), list(range(STEPS + 2)))
+
+    def test_each_part_where_one_microbatch_is_under_way_at_a_time(self):
+        with open(self.deck, encoding="ascii") as file:
+            deck = file.read()
+        with open(self.deck, "w", encoding="ascii") as file:
+            file.write(deck.partition("[devices.slow]")[0] + ALONE)
+        _, checked, err = self.run_program("check", self.deck, *with_settings([], ALONE_SETTINGS))
+        weights = 1e3 * float(re.search(r"# parameters +([0-9.]+) k", checked + err)[1])
+        hanging = HangingCalls(self.path("hangs"), "read fsync", f"{DATA} {PART}")
+        hanging.begin()
+        arguments, run = self.training("alone", *ALONE_SETTINGS)
+        swarm = self.start_swarm(2, *arguments, through=hanging.command())
+        start_s = self.hang_for_a_while(hanging, "both to read data")
+        wait_for(lambda: os.path.exists(run + ".journal/term-1"), "the first view")
+        hanging.begin()
+        checkpoint_s = self.hang_for_a_while(hanging, "the last checkpoint")
+        status, out, err = swarm.result(60)
+        self.assert_complete(run, f"{status}: {out}{err}")
+        lives = Lives(run)
+        print(lives.text(), flush=True)
+        passed = (ALONE_STEPS + 1) * ALONE_MICROBATCHES
+        boundary_s = BOUNDARY_BYTES * 8e-6 / MBPS
+        known_s = {
+            "useful": passed * PASSES * PASS_S,
+            "repeated": 0,
+            "reduction": ALONE_STEPS * weights * UPDATE_BYTES * 1e-9 / MEMORY_GB_PER_S,
+            # Each boundary, there and back, is on its way from one peer to the other.
+            "link": passed * 2 * 2 * boundary_s,
+            "repair": 0,
+            "checkpoint": checkpoint_s,
+            "start": start_s,
+            # While one has a pass to do the other has none.
+            "idle": passed * PASSES * PASS_S,
+        }
+        for part, part_s in known_s.items():
+            with self.subTest(part):
+                self.assert_near(lives.seconds(part), part_s, lives, part)
 
     @unittest.skipUnless(reports_deaths(), "this MPI reports no deaths")
     def test_a_death_costs_its_open_step_and_what_is_done_again(self):

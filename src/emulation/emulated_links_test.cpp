@@ -31,7 +31,10 @@ class FakeTransport final : public Transport {
     events.pop_front();
     return event;
   }
-  void wait(int, double timeout_s) override { waited_s.push_back(timeout_s); }
+  void wait(int, double timeout_s) override {
+    waited_s.push_back(timeout_s);
+    if (clock != nullptr) clock->time_s += timeout_s;
+  }
   void kill(PeerId) override {}
   void spawn() override {}
   bool flush(double) override { return true; }
@@ -39,6 +42,7 @@ class FakeTransport final : public Transport {
   std::vector<double> sent;
   std::deque<Event> events;
   std::vector<double> waited_s;
+  FakeClock* clock = nullptr;  // which a wait sets ahead
 };
 
 // Each message is that of a ping, of so many bytes; at 8 kbit/s a byte takes a millisecond.
@@ -194,6 +198,15 @@ TEST_F(EmulatedLinksTest, CountsTheTimeInWhichSomethingLeaves) {
   received(links, 2);
   EXPECT_LT(links.carried_s(), 0.2);
   EXPECT_GT(links.carried_s(), 0.02);
+}
+
+// What follows may be a timer: nothing is received before its time is booked.
+TEST_F(EmulatedLinksTest, KnowsAfterAWaitWhatLeftMeanwhile) {
+  EmulatedLinks links(kSelf, below_, deck(0, 0.008, 0), clock_);
+  below_.clock = &clock_;
+  send(links, 1, kOther, 1);
+  links.wait(-1, 0.005);
+  EXPECT_NEAR(links.carried_s(), 0.005, 1e-6);
 }
 
 TEST_F(EmulatedLinksTest, AtTheEndAllThatIsLeftLeaves) {
