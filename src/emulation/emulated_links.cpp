@@ -108,7 +108,7 @@ void EmulatedLinks::wait(int wake_descriptor, double timeout_s) {
     if (due) left_s = std::min(left_s, to_s(*due - now));
   }
   if (left_s > 0) below_.wait(wake_descriptor, left_s);
-  book_time(this->now());  // a timer may be next, and asks for no message
+  book_time(this->now());  // carried_s() may be read before anything is received: for a timer
 }
 
 bool EmulatedLinks::flush(double timeout_s) {

@@ -570,6 +570,9 @@ void ReplicaHost::receive(const CommitMessage& message, PeerId) {
   history_.works.forget(message.record->step);
   time_ledger_.committed(message.record->step);
   history_.order->committed(message.record->step);
+  if (plan_.delay() == 1) {  // else passes of the next step are under way
+    for (const auto& [stage, router] : routers_) router->step_over();
+  }
   if (!follows) return learn_from_last_commit();
   for (const auto& [stage, replica] : history_.replicas)
     history_.updates_due.push_back({stage, message.record});

@@ -8,7 +8,8 @@ namespace swarmpi {
 namespace {
 
 // When in a period a peer beats. All begin with the same view: without this all beats would reach
-// the leader at once, and of two peers that await something of each other both would ping.
+// the leader at once, and of two peers that await something of each other both would ping, again
+// and again.
 double phase(PeerId self) {
   constexpr double kGoldenRatio = 0.6180339887498949;  // spreads any number of ids evenly
   const double turns = self.value * kGoldenRatio;

@@ -37,20 +37,23 @@ bool Learners::assign(View& view, const Departures& departures,
                       double now_s) {
   std::int64_t busy = departures.busy(view);
   const auto enough = [&] { return busy >= wanted_workers(view) + plan_.swarm.shadows; };
-  if (view.idle().empty() || enough()) return false;
-  bool changed = false;
-  const std::set<PeerId> idle = view.idle();
+  bool changed = false, somebody_waits = false;
+  const std::set<PeerId> idle = view.idle().empty() || enough() ? std::set<PeerId>() : view.idle();
   for (const PeerId peer : idle) {
     if (departures.departs(peer) || backs_off(peer, now_s)) continue;
     if (enough()) break;
     const auto stage = neediest_stage(view, departures, needs(), peer);
     if (!stage) continue;
     ++busy;
-    if (!spare_ready(peer, now_s) || !joins_between_steps(peer, progress)) continue;
-    sealed_without_.erase(peer);
+    if (!spare_ready(peer, now_s)) continue;
+    if (!may_begin_now(progress)) {
+      somebody_waits = true;
+      continue;
+    }
     view.learn(peer, *stage);
     changed = true;
   }
+  if (!somebody_waits) begin_after_.reset();
   return changed;
 }
 
@@ -64,10 +67,11 @@ bool Learners::spare_ready(PeerId spare, double now_s) {
   return now_s >= ready_at_s_.try_emplace(spare, ready_at_s).first->second;
 }
 
-// A step that is sealed without a learner leaves its pieces behind as it is committed; or, if they are
-// all there before, the stage is sealed anew, and all wait until the new replica has the gradient.
-bool Learners::joins_between_steps(PeerId peer, const Progress& progress) {
-  return sealed_without_.try_emplace(peer, progress.sealed).first->second <= progress.committed;
+// A step that is sealed without a learner leaves what that has behind as it is committed; or, if
+// that is all, the stage is sealed anew, and all wait until the new replica has the gradient.
+bool Learners::may_begin_now(const Progress& progress) {
+  if (!begin_after_) begin_after_ = progress.sealed;
+  return *begin_after_ <= progress.committed;
 }
 
 bool Learners::backs_off(PeerId peer, double now_s) const {

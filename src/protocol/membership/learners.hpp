@@ -64,7 +64,10 @@ class Learners {
   /// in seconds.
   double drop(View& view, PeerId peer, StageId stage, double now_s);
   /// All goes on from a checkpoint: nothing is learned yet.
-  void leave_history() { learned_.clear(); }
+  void leave_history() {
+    learned_.clear();
+    begin_after_.reset();
+  }
 
   /// Whether counts are what a look at all members gives. For torture.
   bool counts_hold(const View& view) const;
@@ -77,9 +80,8 @@ class Learners {
 
   /// Whether a spare's start-up is over; the first question begins it.
   bool spare_ready(PeerId spare, double now_s);
-  /// Whether the steps are committed that were sealed without the peer when it was first asked
-  /// about.
-  bool joins_between_steps(PeerId peer, const Progress& progress);
+  /// Whether the step is committed that was sealed when the first of those came who are to begin.
+  bool may_begin_now(const Progress& progress);
   /// The stage with the largest need per peer that serves or learns it and stays, of those that
   /// `peer` has room for; none where it has room for none.
   std::optional<StageId> neediest_stage(const View& view, const Departures& departures,
@@ -92,7 +94,7 @@ class Learners {
   std::map<Role, LearnedMessage> learned_;
   std::map<PeerId, Backoff> backoffs_;    // of learners that were dropped
   std::map<PeerId, double> ready_at_s_;   // of spares that start up
-  std::map<PeerId, Step> sealed_without_;  // of those that are to begin: the last such step
+  std::optional<Step> begin_after_;       // those who wait for a commit
   mutable std::int64_t joined_ = 0;       // members with ids above those of the start
   mutable std::int64_t counted_in_ = -1;  // the view's revision in which that was so
 };

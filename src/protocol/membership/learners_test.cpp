@@ -63,10 +63,27 @@ TEST(Learners, WhoComesWhileAStepIsReducedBeginsAfterItsCommit) {
   scene.progress.sealed = Step(6);
   EXPECT_FALSE(scene.assign());
   EXPECT_FALSE(scene.assign());
-  // With delayed updates the next one may be sealed by then: it names whoever begins before.
+  // With delayed updates the next one may be sealed by then: nobody waits for that one, too.
   scene.progress = {Step(6), Step(7)};
   EXPECT_TRUE(scene.assign());
   EXPECT_TRUE(scene.view.learns(PeerId(3), StageId(0)));
+  scene.view.remove(PeerId(3));
+  EXPECT_FALSE(scene.assign()) << "but who comes now does";
+}
+
+TEST(Learners, WhatNobodyWaitsForAnyMoreIsForgotten) {
+  Scene scene;
+  scene.view.remove(PeerId(1));
+  scene.progress = {Step(5), Step(6)};
+  EXPECT_FALSE(scene.assign());
+  scene.view.serve(PeerId(4), StageId(0));
+  EXPECT_FALSE(scene.assign()) << "enough serve";
+  scene.view.remove(PeerId(4));
+  scene.progress = {Step(100), Step(101)};
+  EXPECT_FALSE(scene.assign());
+  scene.learners.leave_history();
+  scene.progress = {Step(50), Step(50)};
+  EXPECT_TRUE(scene.assign()) << "all have gone back";
 }
 
 // Stage 0 counts peer 0 alone, and stage 1 peer 2 and the mover: whether that learns or leaves.

@@ -70,7 +70,9 @@ std::optional<StepSeal> OpenStep::seal(const View& view, SealId& next, double no
     std::vector<PeerId> wanted_by = sealed.replicas;
     wanted_by.insert(wanted_by.end(), sealed.learners.begin(), sealed.learners.end());
     std::vector<ChunkFact> finished = deal_out(sealed.finished_chunk_holders, wanted_by);
-    for (const ChunkFact& fact : finished) sealed.finished_chunk_senders.insert(fact.from);
+    for (const ChunkFact& fact : finished) {
+      if (!fact.to.empty()) sealed.finished_chunk_senders.insert(fact.from);
+    }
     // Whatever went wrong under an earlier seal: what follows it goes point to point.
     const bool is_first = sealed.attempt == 0 && sealed.chunk_replicas == 0;
     sealed.by_collective = is_first && !skipped() && collectives.all_ready(stage, sealed.replicas);

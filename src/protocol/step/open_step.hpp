@@ -107,8 +107,8 @@ class OpenStep {
     std::set<PeerId> finished_chunk_senders;  // peers that the seal tells to send finished chunks
     std::int64_t chunk_replicas = 0;          // replicas that its chunks are cut for
     std::int64_t attempt = 0;                 // reductions before this one that are not trusted
-    ChunkHolders finished_chunk_holders;  // as of the last table round
-    std::optional<double> reduced_at_s;  // when all replicas held the whole reduced gradient
+    ChunkHolders finished_chunk_holders;      // as of the last table round
+    std::optional<double> reduced_at_s;       // when all replicas held the whole reduced gradient
   };
 
   bool skipped() const { return step().value == 0 || !facts_->flagged.empty(); }

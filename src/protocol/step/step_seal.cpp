@@ -11,8 +11,8 @@ using Loads = std::map<PeerId, std::int64_t>;  // how many messages each holder 
 
 /// Those of `holders` that have the least to send take what they can up to an even share; what is
 /// left over then they take alike.
-void deal_out(const ChunkFact& chunk, const std::set<PeerId>& holders, std::int64_t even_share,
-              Loads& loads, std::vector<ChunkFact>& dealt) {
+void deal_out_chunk(const ChunkFact& chunk, const std::set<PeerId>& holders,
+                    std::int64_t even_share, Loads& loads, std::vector<ChunkFact>& dealt) {
   std::vector<PeerId> by_load(holders.begin(), holders.end());
   std::stable_sort(by_load.begin(), by_load.end(),
                    [&](PeerId one, PeerId other) { return loads.at(one) < loads.at(other); });
@@ -22,7 +22,11 @@ void deal_out(const ChunkFact& chunk, const std::set<PeerId>& holders, std::int6
     const std::int64_t least = (left + holders_left - 1) / holders_left;
     std::int64_t& load = loads.at(*from);
     const std::int64_t count = std::min(left, std::max(even_share - load, least));
-    dealt.push_back({chunk.chunk, *from, {next, next + count}});
+    std::vector<PeerId>& to =
+        dealt.emplace_back(ChunkFact{chunk.chunk, *from, {next, next + count}}).to;
+    // Each begins behind itself, so that not all of them send to the same peer at once.
+    const auto behind = std::find_if(to.begin(), to.end(), [&](PeerId p) { return p > *from; });
+    std::rotate(to.begin(), behind, to.end());
     load += count;
     next += count;
   }
@@ -45,14 +49,21 @@ std::vector<ChunkFact> deal_out(const ChunkHolders& holders, const std::vector<P
   }
   const auto senders = std::max<std::int64_t>(std::ssize(loads), 1);
   const std::int64_t even_share = (messages + senders - 1) / senders;
+  // What few have must come from them; what is left over is levelled by what many have.
+  std::stable_sort(chunks.begin(), chunks.end(), [&](const ChunkFact& one, const ChunkFact& other) {
+    return holders.at(one.chunk).size() < holders.at(other.chunk).size();
+  });
   std::vector<ChunkFact> dealt;
   for (ChunkFact& chunk : chunks) {
     if (chunk.to.empty()) {
       dealt.push_back(std::move(chunk));
     } else {
-      deal_out(chunk, holders.at(chunk.chunk), even_share, loads, dealt);
+      deal_out_chunk(chunk, holders.at(chunk.chunk), even_share, loads, dealt);
     }
   }
+  std::stable_sort(dealt.begin(), dealt.end(), [](const ChunkFact& one, const ChunkFact& other) {
+    return one.chunk < other.chunk;
+  });
   return dealt;
 }
 

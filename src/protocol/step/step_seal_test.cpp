@@ -82,6 +82,14 @@ TEST(StepSeal, FinishedChunksAreSentByAllWhoHaveAnyAboutAsOften) {
   for (const auto& [peer, count] : sent) EXPECT_LE(count, 7u) << "50 / 9, and one";
 }
 
+TEST(StepSeal, WhoAloneHasAFinishedChunkSendsNoneThatOthersHave) {
+  const ChunkHolders holders = {{0, {PeerId(0), PeerId(1)}}, {1, {PeerId(0)}}};
+  std::map<PeerId, std::size_t> sent;
+  for (const ChunkFact& fact : deal_out(holders, peers(0, 10))) sent[fact.from] += fact.to.size();
+  EXPECT_EQ(sent[PeerId(0)], 9u);
+  EXPECT_EQ(sent[PeerId(1)], 8u);
+}
+
 TEST(StepSeal, AFinishedChunkThatOneAloneHasComesFromThatOneAndOneThatAllHaveFromNobody) {
   const ChunkHolders holders = {{0, {PeerId(2)}}, {1, {PeerId(0), PeerId(1), PeerId(2)}}};
   const std::vector<ChunkFact> dealt = deal_out(holders, peers(0, 3));

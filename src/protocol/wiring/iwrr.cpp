@@ -21,6 +21,13 @@ constexpr double kShortestS = 1e-9;
 // Priorities this near to each other are tied, in expected times of a microbatch.
 constexpr double kTied = 0.01;
 
+// Peers are alike if the slowest takes so many times as long as the fastest.
+constexpr double kAlike = 1.2;
+
+bool is_like(double one_s, double other_s) {
+  return one_s <= kAlike * other_s && other_s <= kAlike * one_s;
+}
+
 }  // namespace
 
 PeerId InterleavedRoundRobin::choose(const MicrobatchId&) {
@@ -54,6 +61,21 @@ void InterleavedRoundRobin::all_idle() {
   enqueue_all();
 }
 
+// Where one had a microbatch more than the others, as after a death, senders that take turns would
+// all choose the same peers at a time from then on.
+void InterleavedRoundRobin::step_over() {
+  if (are_alike()) all_idle();
+}
+
+bool InterleavedRoundRobin::are_alike() const {
+  double least = std::numeric_limits<double>::infinity(), most = 0;
+  for (const auto& [peer, candidate] : candidates_) {
+    least = std::min(least, candidate.time.expected());
+    most = std::max(most, candidate.time.expected());
+  }
+  return is_like(most, least);
+}
+
 void InterleavedRoundRobin::set_peers(const std::vector<PeerId>& peers, std::size_t sender) {
   // Most views change other stages.
   if (peers == peers_ && sender == sender_) return;
@@ -68,7 +90,7 @@ void InterleavedRoundRobin::set_peers(const std::vector<PeerId>& peers, std::siz
   for (const PeerId peer : wanted) {
     if (candidates_.contains(peer)) continue;
     Candidate& newcomer = newcomers[peer];
-    newcomer.priority = priority_like_neighbour(peer, lowest);  // (5)
+    newcomer.priority = first_priority(peer, lowest);  // (5)
     newcomer.time.initial = last_estimate_;
     newcomer.draw = draws_.bits();
   }
@@ -87,11 +109,25 @@ double InterleavedRoundRobin::lowest_priority() const {
   return std::min_element(candidates_.begin(), candidates_.end(), less)->second.priority;
 }
 
-double InterleavedRoundRobin::priority_like_neighbour(PeerId newcomer, double lowest) const {
+// The turns of peers that take as long as most do are spread over the senders; the one fast peer
+// among many may have its turn at all of them at a time.
+double InterleavedRoundRobin::first_priority(PeerId newcomer, double lowest) const {
   if (candidates_.empty()) return lowest;
+  const double usual = median_expected();
   auto behind = candidates_.upper_bound(newcomer);
-  if (behind == candidates_.end()) behind = candidates_.begin();
-  return std::min(behind->second.priority, lowest + last_estimate_);
+  while (behind == candidates_.end() || !is_like(behind->second.time.expected(), usual)) {
+    behind = behind == candidates_.end() ? candidates_.begin() : std::next(behind);
+  }
+  const double turn = (behind->second.priority - lowest) / behind->second.time.expected();
+  return lowest + std::min(turn, 1.0) * usual;
+}
+
+double InterleavedRoundRobin::median_expected() const {
+  std::vector<double> all;
+  for (const auto& [peer, candidate] : candidates_) all.push_back(candidate.time.expected());
+  const auto middle = all.begin() + std::ssize(all) / 2;
+  std::nth_element(all.begin(), middle, all.end());
+  return *middle;
 }
 
 void InterleavedRoundRobin::enqueue(PeerId peer, const Candidate& candidate) {

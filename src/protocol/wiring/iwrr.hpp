@@ -15,9 +15,10 @@
 // Where we differ: (4) averages the time of the job alone, for time in a queue or on a link is no
 // work of the peer. (5) takes the mean of the others' averages as the estimate; until anything is
 // measured a microbatch counts 1, and the first measurement turns priorities into seconds. A
-// newcomer is queued like the peer behind it, not like the lowest: of a hundred senders, which have
-// chosen among a hundred peers in turn, half would have the newcomer next. For (6) the leader's
-// view says who can be chosen. `all_idle` is ours: it forgets all priorities.
+// newcomer is as far in its turn as the peer behind it, not at the lowest priority: of a hundred
+// senders, which have chosen among a hundred peers in turn, half would have the newcomer next. For
+// (6) the leader's view says who can be chosen. `all_idle` and `step_over` are ours: they forget
+// all priorities.
 //
 // For (2), ties are rotated unless the deck asks for random ones: each sender begins with another
 // peer, so that senders that know nothing of each other do not choose the same one at a time. Sums
@@ -43,6 +44,7 @@ class InterleavedRoundRobin : public Router {
   PeerId choose(const MicrobatchId& microbatch) override;
   void measured(PeerId peer, double seconds) override;
   void all_idle() override;
+  void step_over() override;
   void set_peers(const std::vector<PeerId>& peers, std::size_t sender) override;
 
  private:
@@ -73,6 +75,8 @@ class InterleavedRoundRobin : public Router {
     std::uint64_t draw = 0;  ///< drawn each time that it is chosen
   };
 
+  /// Whether none of the peers takes much longer than another.
+  bool are_alike() const;
   void enqueue(PeerId peer, const Candidate& candidate);
   void enqueue_all();
   /// The key of an entry that ties with this priority, else the priority itself.
@@ -80,9 +84,12 @@ class InterleavedRoundRobin : public Router {
   /// Among those that are tied.
   std::uint64_t order_of(const Candidate& candidate) const;
   double lowest_priority() const;
-  /// Of a newcomer: that of the candidate behind it, the first being behind the last. No newcomer
-  /// waits longer than if it had just been chosen.
-  double priority_like_neighbour(PeerId newcomer, double lowest) const;
+  /// Of a newcomer: between the lowest and one microbatch above, at the same part of that way as
+  /// the candidate behind it, the first being behind the last; of those that take about as long as
+  /// most do.
+  double first_priority(PeerId newcomer, double lowest) const;
+  /// REQUIRES: there are candidates.
+  double median_expected() const;
   /// Mean over the peers that were measured; the last such mean if none of them is left.
   double initial_estimate() const;
   /// Turns priorities that counted microbatches into ones that count seconds.

@@ -24,6 +24,8 @@ class Router {
   /// same peers, each would begin with the slow one (measured: 64 % of perfect balance instead of
   /// 84 %).
   virtual void all_idle() {}
+  /// The same, for one of many routers to the same peers: forgets only where that delays no step.
+  virtual void step_over() {}
   /// The peers to choose from, from now on. Of those that stay, what was measured is kept.
   /// `sender`: the place of this router's peer among the replicas of its own stage; the source: 0.
   virtual void set_peers(const std::vector<PeerId>& peers, std::size_t sender) = 0;
