@@ -2,12 +2,10 @@
 // A queue of items by time; of the same time those for the peer with the lower id come first, and
 // for one peer in the order in which they were pushed.
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -15,14 +13,6 @@
 #include "core/virtual_time.hpp"
 
 namespace swarmpi {
-
-/// Has an object read into the cache, without waiting for it.
-template <class Object>
-void prefetch(const Object& object) {
-  constexpr std::size_t kLine = 64;
-  const char* const at = reinterpret_cast<const char*>(&object);
-  for (std::size_t line = 0; line < sizeof(Object); line += kLine) __builtin_prefetch(at + line);
-}
 
 template <class Item>
 class EventQueue {
@@ -54,13 +44,12 @@ class EventQueue {
   PeerId next_peer() const { return PeerId(keys_.front().peer); }
   /// REQUIRES: not empty.
   const Item& next() const { return const_cast<EventQueue*>(this)->item(keys_.front().slot); }
-  /// Has the item behind the next one read into the cache; whom it is for. Nothing if there is
-  /// none.
-  std::optional<PeerId> prefetch_second() {
-    if (size() < 2) return std::nullopt;
-    const Key& second = keys_[earliest_below(0)];
-    prefetch(item(second.slot));
-    return PeerId(second.peer);
+  /// Has the next item read into the cache, where there is one.
+  void prefetch_next() {
+    constexpr std::size_t kLine = 64;
+    if (empty()) return;
+    const char* const at = reinterpret_cast<const char*>(&item(keys_.front().slot));
+    for (std::size_t line = 0; line < sizeof(Item); line += kLine) __builtin_prefetch(at + line);
   }
   /// Moves the next item to a later time; among the peer's items of that time its order is still
   /// that in which it was pushed. REQUIRES: not empty; `at` is not before its time.
@@ -116,16 +105,6 @@ class EventQueue {
     }
     keys_[place] = key;
   }
-  /// REQUIRES: there is one below.
-  std::size_t earliest_below(std::size_t place) const {
-    const std::size_t first = kBelow * place + 1;
-    const std::size_t end = std::min(first + kBelow, keys_.size());
-    std::size_t least = first;
-    for (std::size_t below = first + 1; below < end; ++below) {
-      if (earlier(keys_[below], keys_[least])) least = below;
-    }
-    return least;
-  }
   /// Puts the key in the place of the first, or below.
   void sink(const Key& key) {
     std::size_t place = 0;
@@ -133,7 +112,11 @@ class EventQueue {
     while (true) {
       const std::size_t first = kBelow * place + 1;
       if (first >= size) break;
-      const std::size_t least = earliest_below(place);
+      std::size_t least = first;
+      const std::size_t end = first + kBelow < size ? first + kBelow : size;
+      for (std::size_t below = first + 1; below < end; ++below) {
+        if (earlier(keys_[below], keys_[least])) least = below;
+      }
       if (!earlier(keys_[least], key)) break;
       keys_[place] = keys_[least];
       place = least;
