@@ -177,6 +177,11 @@ class Goodput(SwarmpiTest):
             # While one has a pass to do the other has none.
             "idle": passed * PASSES * PASS_S,
         }
+        # Where other programs want the cores too, both wait until they have one.
+        on_time_s = passed * (PASSES * PASS_S + 2 * boundary_s) + known_s["reduction"] / 2
+        late_s = float(lives.steps_s[-1]) - on_time_s
+        print(f"late by {late_s:.3f} s of {on_time_s:.3f} s", flush=True)
+        known_s["idle"] += 2 * max(0, late_s)
         for part, part_s in known_s.items():
             with self.subTest(part):
                 self.assert_near(lives.seconds(part), part_s, lives, part)
