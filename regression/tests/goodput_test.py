@@ -110,10 +110,6 @@ class Lives:
 class Goodput(SwarmpiTest):
     """Each part may be off by 2 % of all time."""
 
-    def setUp(self):
-        super().setUp()
-        self.add_to_deck(slow_devices(PASS_S, RANKS))
-
     def assert_near(self, found_s, known_s, lives, what):
         bound_s = 0.02 * lives.life_s()
         self.assertLess(abs(found_s - known_s), bound_s, f"{what}; {lives.text()}")
@@ -135,6 +131,7 @@ class Goodput(SwarmpiTest):
             self.assertLess(abs(lived_s - known_s), 0.02 * known_s + 0.2, f"peer {peer}")
 
     def test_without_deaths_passes_are_all_that_is_computed(self):
+        self.add_to_deck(slow_devices(PASS_S, RANKS))
         lives = Lives(self.train("run", *SETTINGS, ranks=RANKS))
         print(lives.text(), flush=True)
         self.assert_lives(lives, range(RANKS))
@@ -145,10 +142,7 @@ class Goodput(SwarmpiTest):
         self.assertLessEqual(np.unique(lives.table["step"]).tolist(), list(range(STEPS + 2)))
 
     def test_each_part_where_one_microbatch_is_under_way_at_a_time(self):
-        with open(self.deck, encoding="ascii") as file:
-            deck = file.read()
-        with open(self.deck, "w", encoding="ascii") as file:
-            file.write(deck.partition("[devices.slow]")[0] + ALONE)
+        self.add_to_deck(ALONE)
         _, checked, err = self.run_program("check", self.deck, *with_settings([], ALONE_SETTINGS))
         weights = 1e3 * float(re.search(r"# parameters +([0-9.]+) k", checked + err)[1])
         hanging = HangingCalls(self.path("hangs"), "read fsync", f"{DATA} {PART}")
@@ -188,7 +182,7 @@ class Goodput(SwarmpiTest):
 
     @unittest.skipUnless(reports_deaths(), "this MPI reports no deaths")
     def test_a_death_costs_its_open_step_and_what_is_done_again(self):
-        self.add_to_deck(KILL)
+        self.add_to_deck(slow_devices(PASS_S, RANKS) + KILL)
         arguments, run = self.training("run", *SETTINGS, "faults.mode=kill", quiet=False)
         status, out, err = self.start_swarm(RANKS, *arguments).result(60)
         self.assert_complete(run, f"{status}: {out}{err}")

@@ -38,7 +38,8 @@ bool Learners::assign(View& view, const Departures& departures,
   std::int64_t busy = departures.busy(view);
   const auto enough = [&] { return busy >= wanted_workers(view) + plan_.swarm.shadows; };
   bool changed = false, somebody_waits = false;
-  const std::set<PeerId> idle = view.idle().empty() || enough() ? std::set<PeerId>() : view.idle();
+  std::set<PeerId> idle;
+  if (!enough()) idle = view.idle();
   for (const PeerId peer : idle) {
     if (departures.departs(peer) || backs_off(peer, now_s)) continue;
     if (enough()) break;
