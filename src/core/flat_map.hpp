@@ -1,6 +1,7 @@
 #pragma once
 // A map for small keys that are looked up far more often than they come: a sorted array. As
-// std::map, but that insertions and removals invalidate iterators and references.
+// std::map, but that insertions and removals invalidate iterators and references, and that two
+// threads may not even read it at a time: it remembers what was looked up last.
 
 #include <algorithm>
 #include <cstddef>
@@ -56,12 +57,17 @@ class FlatMap {
 
  private:
   iterator place(const Key& key) {
-    return std::lower_bound(
-        entries_.begin(), entries_.end(), key,
-        [](const auto& entry, const Key& wanted) { return entry.first < wanted; });
+    const bool again = newest_ < entries_.size() && entries_[newest_].first == key;
+    if (again) return entries_.begin() + static_cast<std::ptrdiff_t>(newest_);
+    const iterator at =
+        std::lower_bound(entries_.begin(), entries_.end(), key,
+                         [](const auto& entry, const Key& wanted) { return entry.first < wanted; });
+    newest_ = static_cast<std::size_t>(at - entries_.begin());
+    return at;
   }
 
   Entries entries_;
+  std::size_t newest_ = 0;  // where the last key is that was looked up, or would be
 };
 
 }  // namespace swarmpi

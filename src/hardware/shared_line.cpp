@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace swarmpi {
 
@@ -21,15 +22,23 @@ Nanoseconds SharedLine::pass(Flow flow, std::int64_t bytes, const Passage& passa
   const double in_time_bytes = ahead.most_s * 1e9 / (flows * ns_per_byte_);
   const double most_ahead_bytes = std::clamp(in_time_bytes, ahead.least_bytes, ahead.most_bytes);
   const double own_bytes = std::min(end - served_, most_ahead_bytes) + size;
-  double all_bytes = own_bytes;  // each other flow gets as many meanwhile, if it has them
-  for (const Backlog& other : backlogs_) all_bytes += std::min(other.end - served_, own_bytes);
+  // Each other flow gets as many meanwhile, if it has them.
+  const auto longer = behind(served_ + own_bytes);
+  const auto all_of_it = [this](double sum, const Backlog& other) {
+    return sum + (other.end - served_);
+  };
+  const double shorter_bytes = std::accumulate(backlogs_.cbegin(), longer, 0.0, all_of_it);
+  const double all_bytes =
+      shorter_bytes + static_cast<double>(backlogs_.cend() - longer + 1) * own_bytes;
 
-  const Backlog backlog{flow, end + size};
-  const auto behind = std::find_if(backlogs_.begin(), backlogs_.end(),
-                                   [&](const Backlog& other) { return other.end > backlog.end; });
-  backlogs_.insert(behind, backlog);
+  backlogs_.insert(behind(end + size), {flow, end + size});
   const Nanoseconds taken = std::llround(all_bytes * ns_per_byte_);
   return std::max(passage.last, passage.first + taken);
+}
+
+std::vector<SharedLine::Backlog>::const_iterator SharedLine::behind(double end) const {
+  return std::upper_bound(backlogs_.begin(), backlogs_.end(), end,
+                          [](double end, const Backlog& other) { return end < other.end; });
 }
 
 Nanoseconds SharedLine::queue(Flow flow, double most_bytes, Nanoseconds now) const {

@@ -53,6 +53,8 @@ class SharedLine {
   };
 
   void advance(Nanoseconds to);
+  /// The first backlog that ends later.
+  std::vector<Backlog>::const_iterator behind(double end) const;
 
   double ns_per_byte_;
   Nanoseconds now_ = 0;

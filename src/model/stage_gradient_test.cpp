@@ -156,7 +156,7 @@ TEST_P(ShardedReduction, HasTheBitsOfOnePeerThatDidEverything) {
   ASSERT_GT(all.end, static_cast<std::int64_t>(one[0].spec().tensors.size()));
   const std::vector<double> expected_squares = one.reduce(0, all, {});
   const std::vector<float> expected = one.gradient(0);
-  EXPECT_EQ(sum_by_tensor(one[0].blocks(), expected_squares, one[0].spec().tensors.size()),
+  EXPECT_EQ(sum_by_tensor(one[0].blocks(), {expected_squares}, one[0].spec().tensors.size()),
             one[0].reduce(Step(1), one.exponents(), one.tokens()));
   const std::vector<std::uint64_t> expected_hashes = one.apply(0);
 

@@ -175,8 +175,8 @@ StageModel::Reduced StageModel::reduce(Step step, const BlockRange& blocks,
 
 std::vector<double> StageModel::reduce(Step step, const Exponents& exponents, std::int64_t tokens) {
   const BlockRange all{0, static_cast<std::int64_t>(blocks().size())};
-  const std::vector<double> squares = reduce(step, all, {}, exponents, tokens).squares;
-  return sum_by_tensor(blocks(), squares, tensors_.size());
+  return sum_by_tensor(blocks(), {reduce(step, all, {}, exponents, tokens).squares},
+                       tensors_.size());
 }
 
 std::shared_ptr<kernels::Memory> StageModel::room_for_collective() const {

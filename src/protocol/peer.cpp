@@ -72,7 +72,8 @@ Actions Peer::handle(const Event& event, double now_s) {
     } else if (leader_ && leader_->hands_over()) {
       abstain(leader_->hands_over()->why, leader_->hands_over()->to);
     }
-    if (!done()) tell_what_hangs();
+    const bool looks = !arrived || !told_late_.empty();  // what has become late the timer shows
+    if (!done() && looks) tell_what_hangs();
     if (!done()) prove_storage();
   }
   Actions actions = outbox_.take();
@@ -121,8 +122,9 @@ void Peer::timer_due() {
   timer_s_.reset();
   probe_work();
   if (failure_detector_.is_due(now_s_)) {
-    std::set<PeerId> who_owe = replica_host_.awaited();
-    who_owe.merge(election_.awaited());
+    FlatSet<PeerId> who_owe = replica_host_.awaited();
+    const std::set<PeerId> asked = election_.awaited();
+    who_owe.insert(asked.begin(), asked.end());
     failure_detector_.beat(now_s_, std::move(who_owe));
   }
   if (suspension_.active()) {
@@ -444,8 +446,8 @@ void Peer::lead(Election::Mandate mandate) {
   // Nobody else was left, and it has just created a term.
   if (membership_.abstains(self_)) succession.view.come_back(self_, 0);
   succession.gave_itself_up = gave_itself_up_;
-  leader_.emplace(self_, plan_, replica_host_.commit_log(), std::move(succession), outbox_,
-                  failure_detector_, now_s_);
+  leader_ = std::make_unique<Leader>(self_, plan_, replica_host_.commit_log(),
+                                     std::move(succession), outbox_, failure_detector_, now_s_);
   leader_->begin(gone);
 }
 

@@ -946,18 +946,12 @@ TableMessage ReplicaHost::table() const {
   return table;
 }
 
-std::set<PeerId> ReplicaHost::awaited() const {
-  std::set<PeerId> peers;
-  for (const auto& [id, work] : history_.works.all()) {
-    // Of a validation microbatch, or one that is only sent again, this peer awaits no gradient: the
-    // leader awaits what comes of it.
-    const bool passed_on = id.microbatch.purpose == Purpose::validate || work.arrival.path;
-    if (work.sent_to && (work.awaits_gradient || passed_on)) peers.insert(*work.sent_to);
-  }
+FlatSet<PeerId> ReplicaHost::awaited() const {
+  FlatSet<PeerId> peers = history_.works.awaited();
   for (const auto& [stage, replica] : history_.replicas) {
     replica.add_awaited(peers, history_.commit_log.committed());
   }
-  std::erase_if(peers, [this](PeerId peer) { return !alive(peer); });
+  erase_if(peers, [this](PeerId peer) { return !alive(peer); });
   return peers;
 }
 

@@ -121,7 +121,7 @@ class ReplicaHost {
   double run_time_ahead_s() const { return run_time_ahead_s_; }
   /// The live peers from which something must come. Because links keep their order, one that
   /// answers a ping has received all that was sent to it before.
-  std::set<PeerId> awaited() const;
+  FlatSet<PeerId> awaited() const;
   /// The job that runs, or what is waited for; for messages about stalls.
   std::string activity() const;
   /// What is still here of committed steps or of stages that were left, though nothing needs it; ""
@@ -287,8 +287,24 @@ class ReplicaHost {
   bool reported_in_view_ = false;  // and has reported something in it
   const double& now_s_;
   const double& awake_s_;
-  double run_time_ahead_s_;
+
+  // Where the time goes.
+  std::optional<Running> running_;
   double booked_until_s_ = 0;
+  double idle_s_ = 0;           // since the last report of use
+  double communication_s_ = 0;  // likewise; of a sealed step, with nothing to compute
+  double transfer_s_ = 0;       // likewise; of both
+  double carried_s_ = 0, booked_carried_s_ = 0;
+  TimeLedger time_ledger_;
+  Term run_;
+  bool joins_ = false;   // a run that has begun without this peer
+  bool served_ = false;  // a stage, at any time
+  std::optional<double> report_waits_since_s_;
+  Step told_;  // of the last row
+  enum class Repair : std::uint8_t { none, awaits_view, awaits_plan };
+  Repair repair_ = Repair::none;
+
+  double run_time_ahead_s_;
   JobWatch job_watch_;
   /// A question whether jobs can be done here.
   struct Trial {
@@ -303,21 +319,6 @@ class ReplicaHost {
   std::map<StageId, CollectiveWay> ways_;               // of the present view
   StateAccess access_;
   double loading_since_s_ = 0;  // if anything is being loaded; of the time awake
-  std::optional<Running> running_;
-  double idle_s_ = 0;           // since the last report of use
-  double communication_s_ = 0;  // likewise; of a sealed step, with nothing to compute
-  double transfer_s_ = 0;       // likewise; of both
-  double carried_s_ = 0, booked_carried_s_ = 0;
-
-  // Where the time goes.
-  TimeLedger time_ledger_;
-  Term run_;
-  bool joins_ = false;   // a run that has begun without this peer
-  bool served_ = false;  // a stage, at any time
-  std::optional<double> report_waits_since_s_;
-  Step told_;  // of the last row
-  enum class Repair : std::uint8_t { none, awaits_view, awaits_plan };
-  Repair repair_ = Repair::none;
 };
 
 }  // namespace swarmpi

@@ -177,7 +177,7 @@ TEST(ReplicaHost, ReducesWithTheReplicasOfTheViewThatWasSealed) {
   seal.replicas = {PeerId(0), PeerId(1), PeerId(2)};
   seal.chunk_replicas = 3;
   host.receive(message, PeerId(0));
-  EXPECT_EQ(host.awaited(), (std::set{PeerId(0), PeerId(1), PeerId(2)}));
+  EXPECT_EQ(host.awaited(), (FlatSet{PeerId(0), PeerId(1), PeerId(2)}));
 }
 
 TEST(ReplicaHost, PassesAMicrobatchOnAndItsGradientBack) {

@@ -51,6 +51,7 @@ void VirtualWorld::stop(PeerId id, double duration_s, bool with_its_host) {
   Member& member = this->member(id);
   const Nanoseconds until = after(duration_s);
   member.stopped_until = std::max(member.stopped_until, until);
+  all_go_on_ = std::max(all_go_on_, until);
   if (with_its_host) member.host_stopped_until = std::max(member.host_stopped_until, until);
 }
 
@@ -64,11 +65,13 @@ void VirtualWorld::hang_jobs(PeerId id, double duration_s) {
   Member& member = this->member(id);
   if (member.jobs_hang_until <= now_) member.jobs_hang_since = now_;
   member.jobs_hang_until = std::max(member.jobs_hang_until, after(duration_s));
+  all_go_on_ = std::max(all_go_on_, member.jobs_hang_until);
 }
 
 void VirtualWorld::hang_disk(PeerId id, double duration_s) {
   Member& member = this->member(id);
   member.disk_hangs_until = std::max(member.disk_hangs_until, after(duration_s));
+  all_go_on_ = std::max(all_go_on_, member.disk_hangs_until);
 }
 
 void VirtualWorld::declare_dead(PeerId id) {
@@ -172,6 +175,7 @@ bool VirtualWorld::happen(Member& member, Pending& next) {
 }
 
 Nanoseconds VirtualWorld::held_until(const Member& member, const Pending& next) {
+  if (now_ >= all_go_on_) return now_;
   if (held_by_stop(member, next)) return member.stopped_until;
   // Those of a killed peer keep their order, too.
   if (std::holds_alternative<Written>(next)) return member.disk_hangs_until;

@@ -131,10 +131,9 @@ class VirtualWorld {
       Nanoseconds leaves = -1;
       Nanoseconds arrives = 0;
     };
-    std::int64_t timers = 0;                       // set so far; only the last one comes due
-    FlatMap<PeerId, LastMessage> last_message;     // to each peer, but for those that
-    FlatMap<PeerId, LastMessage> last_overtaking;  // overtake them
-    TimeCarried carried;                           // to it and from it
+    std::int64_t timers = 0;  // set so far; only the last one comes due
+    FlatMap<PeerId, LastMessage> last_message, last_overtaking;  // to each; these overtake those
+    TimeCarried carried;                                         // to it and from it
 
     LastMessage& last(PeerId to, const Message& message) {
       return (overtakes(message) ? last_overtaking : last_message)[to];
@@ -261,6 +260,7 @@ class VirtualWorld {
   std::optional<VirtualCollectives> collectives_;
   Observers observers_;
   Nanoseconds now_ = 0;
+  Nanoseconds all_go_on_ = 0;  // no peer is stopped, nor anything of one hangs, from then on
   std::int64_t events_ = 0;
   std::int64_t active_ = 0;  // members
   Status violation_;

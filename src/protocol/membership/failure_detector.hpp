@@ -64,7 +64,7 @@ class FailureDetector {
   /// Sends heartbeats, and of those that owe something or are next to lead it pings the silent. If
   /// it is itself next to lead, as far as it hears, it asks all others whether they hear the
   /// leader. REQUIRES: is_due().
-  void beat(double now_s, std::set<PeerId> who_owe);
+  void beat(double now_s, FlatSet<PeerId> who_owe);
   /// Those that have been silent for longer than this peer's patience.
   std::vector<Heartbeats::Silent> silent(double now_s) const;
 

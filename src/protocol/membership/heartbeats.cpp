@@ -26,14 +26,14 @@ void Heartbeats::watch(const std::vector<PeerId>& peers, double now_s, bool ping
     if (peer == self_) continue;
     const auto known = before.find(peer);
     watched_[peer] = known == before.end() ? now_s : known->second;
-    last_heard_s_.try_emplace(peer, now_s);
+    last_heard_.try_emplace(peer, Heard{now_s});
   }
-  if (!due_s()) last_heard_s_.clear();  // no beat() will forget those that were pinged
+  if (!due_s()) last_heard_.clear();  // no beat() will forget those that were awaited
 }
 
 void Heartbeats::heard(PeerId from, double now_s) {
-  const auto known = last_heard_s_.find(from);
-  if (known != last_heard_s_.end()) known->second = now_s;
+  const auto known = last_heard_.find(from);
+  if (known != last_heard_.end()) known->second.at_s = now_s;
   last_message_s_[from] = now_s;
 }
 
@@ -47,25 +47,23 @@ std::optional<double> Heartbeats::due_s() const {
   return next_beat_s_;
 }
 
-void Heartbeats::beat(double now_s, const std::set<PeerId>& awaited, const SignOfLife& sign_of_life,
-                      Outbox& outbox) {
+void Heartbeats::beat(double now_s, const FlatSet<PeerId>& awaited, double quiet_s,
+                      const SignOfLife& sign_of_life, Outbox& outbox) {
   if (!due_s() || now_s < next_beat_s_) return;
   const double late_s = now_s - next_beat_s_;
   if (late_s > very_late_s_) late_at_s_ = now_s;
   if (late_s > period_s_) {
-    for (auto& [peer, heard_s] : last_heard_s_) heard_s += late_s;
+    for (auto& [peer, heard] : last_heard_) heard.at_s += late_s;
   }
-  erase_if(last_heard_s_, [&](const auto& known) {
+  erase_if(last_heard_, [&](const auto& known) {
     return !watched_.contains(known.first) && !awaited.contains(known.first);
   });
   for (const auto& [peer, since_s] : watched_) outbox.send(peer, sign_of_life(peer));
-  // Work takes its time: each peer awaits several others for as long as theirs and their lines do.
-  // A newcomer gets its state from all replicas at once: their answers need most of the patience.
-  const double quiet_s = std::max(period_s_, very_late_s_ / 2);
   for (const PeerId peer : awaited) {
     if (peer == self_ || watched_.contains(peer)) continue;
-    const auto [heard, is_new] = last_heard_s_.try_emplace(peer, now_s - period_s_);
-    if (!is_new && now_s - heard->second < quiet_s) continue;
+    Heard& heard = last_heard_.try_emplace(peer, Heard{now_s - period_s_}).first->second;
+    if (now_s - std::max(heard.at_s, heard.pinged_s) < quiet_s) continue;
+    heard.pinged_s = now_s;
     outbox.send(peer, PingMessage{now_s});
   }
   next_beat_s_ = now_s + period_s_;
@@ -73,8 +71,8 @@ void Heartbeats::beat(double now_s, const std::set<PeerId>& awaited, const SignO
 
 std::vector<Heartbeats::Silent> Heartbeats::silent(double now_s, double patience_s) const {
   std::vector<Silent> silent;
-  for (const auto& [peer, heard_s] : last_heard_s_) {
-    if (now_s - heard_s > patience_s) silent.push_back({peer, now_s - heard_s});
+  for (const auto& [peer, heard] : last_heard_) {
+    if (now_s - heard.at_s > patience_s) silent.push_back({peer, now_s - heard.at_s});
   }
   return silent;
 }
@@ -86,8 +84,8 @@ std::optional<double> Heartbeats::regular_since_s(PeerId peer) const {
 }
 
 double Heartbeats::silent_s(PeerId peer, double now_s) const {
-  const auto known = last_heard_s_.find(peer);
-  return known == last_heard_s_.end() ? 0 : now_s - known->second;
+  const auto known = last_heard_.find(peer);
+  return known == last_heard_.end() ? 0 : now_s - known->second.at_s;
 }
 
 }  // namespace swarmpi

@@ -6,10 +6,10 @@
 
 #include <functional>
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "core/flat_map.hpp"
+#include "core/flat_set.hpp"
 #include "protocol/messages/outbox.hpp"
 
 namespace swarmpi {
@@ -31,12 +31,12 @@ class Heartbeats {
   /// When beat() is due next; nothing for a peer that watches and pings nobody.
   std::optional<double> due_s() const;
   using SignOfLife = std::function<HeartbeatMessage(PeerId to)>;
-  /// Sends the heartbeats that are due, and pings those of `awaited` of which that is new or that
-  /// have been silent for half of `very_late_s`. If this peer itself comes late by more than one
-  /// period, for it was stopped or starved, the silence of all others counts as so much less: their
-  /// messages may wait to be read.
-  void beat(double now_s, const std::set<PeerId>& awaited, const SignOfLife& sign_of_life,
-            Outbox& outbox);
+  /// Sends the heartbeats that are due, and pings those of `awaited` that have been silent, and not
+  /// been pinged, for `quiet_s`; with 0 at once, and with every beat. If this peer itself comes
+  /// late by more than one period, for it was stopped or starved, the silence of all others counts
+  /// as so much less: their messages may wait to be read.
+  void beat(double now_s, const FlatSet<PeerId>& awaited, double quiet_s,
+            const SignOfLife& sign_of_life, Outbox& outbox);
   /// Since when it sends the peer heartbeats in time; nothing if it does not watch it.
   std::optional<double> regular_since_s(PeerId peer) const;
   struct Silent {
@@ -60,8 +60,11 @@ class Heartbeats {
   double very_late_s_;
   FlatMap<PeerId, double> watched_;  // since when
   bool pings_others_ = false;
-  FlatMap<PeerId, double>
-      last_heard_s_;  // of those watched or pinged; put off if this peer is late
+  struct Heard {
+    double at_s = 0;       // the last time; put off if this peer is late
+    double pinged_s = -1;  // likewise
+  };
+  FlatMap<PeerId, Heard> last_heard_;  // of those watched or awaited
   FlatMap<PeerId, double> last_message_s_;
   double next_beat_s_ = 0;
   double late_at_s_ = 0;  // the last time that this peer came very late

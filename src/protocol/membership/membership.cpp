@@ -13,11 +13,13 @@ Membership::Membership(PeerId self, InitialMembership initial, const RunPlan& pl
 }
 
 void Membership::adopt(ViewRef view) {
-  const std::vector<PeerId>&before = newest_view()->ids(), &now = view->ids();
+  const std::vector<PeerId> before = view_ ? view_->ids() : initial_.all(), &now = view->ids();
+  std::vector<PeerId> gone;
   std::set_difference(before.begin(), before.end(), now.begin(), now.end(),
-                      std::inserter(dead_, dead_.end()));
+                      std::back_inserter(gone));
+  dead_.insert(gone.begin(), gone.end());
   // A member that the new leader had not heard of, and left out, may have joined again.
-  std::erase_if(dead_, [&](PeerId peer) { return view->contains(peer) && !lost_.contains(peer); });
+  erase_if(dead_, [&](PeerId peer) { return view->contains(peer) && !lost_.contains(peer); });
   order_.merge(view->order());
   view_ = std::move(view);
   initial_view_.reset();
@@ -25,7 +27,7 @@ void Membership::adopt(ViewRef view) {
 
 bool Membership::lost(PeerId peer) {
   lost_.insert(peer);
-  return dead_.insert(peer).second;
+  return dead_.insert(peer);
 }
 
 const LeadingOrder& Membership::abstain(std::optional<PeerId> to) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/flat_set.hpp"
 #include "protocol/membership/initial_membership.hpp"
 #include "protocol/membership/view.hpp"
 #include "protocol/run_plan.hpp"
@@ -57,7 +58,7 @@ class Membership {
   }
   /// Whether that view contains the peer.
   bool contains(PeerId peer) const;
-  const std::set<PeerId>& dead() const { return dead_; }
+  const FlatSet<PeerId>& dead() const { return dead_; }
   bool is_dead(PeerId peer) const { return dead_.contains(peer); }
   bool has_left(PeerId peer) const { return left_.contains(peer); }
   bool abstains(PeerId peer) const { return order_.abstains(peer); }
@@ -95,10 +96,10 @@ class Membership {
   const RunPlan& plan_;
   mutable ViewRef initial_view_;  // made if it is asked for before any view
   ViewRef view_;
-  std::set<PeerId> dead_;      // as was heard, or as the view says
-  std::set<PeerId> lost_;      // of these: as was heard
-  std::set<PeerId> left_;      // this peer, too, once it has left
-  std::set<PeerId> contacts_;  // dead ones included
+  FlatSet<PeerId> dead_;      // as was heard, or as the view says
+  FlatSet<PeerId> lost_;      // of these: as was heard
+  FlatSet<PeerId> left_;      // this peer, too, once it has left
+  FlatSet<PeerId> contacts_;  // dead ones included
   LeadingOrder order_;
   std::map<PeerId, std::string> obituaries_;
 };

@@ -1,6 +1,9 @@
 #include "protocol/reduction/blocks.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <numeric>
 
 #include "core/check.hpp"
 #include "kernels/block_sum.hpp"
@@ -26,13 +29,27 @@ std::int64_t elements_of(std::span<const Block> blocks, const BlockRange& range)
   return elements;
 }
 
-std::vector<double> sum_by_tensor(std::span<const Block> blocks, std::span<const double> of_blocks,
+std::vector<double> sum_by_tensor(std::span<const Block> blocks,
+                                  const std::vector<SharedDoubles>& of_blocks,
                                   std::size_t tensors) {
-  SWARMPI_CHECK(blocks.size() == of_blocks.size(), "one value a block");
   std::vector<double> sums(tensors, 0.0);
-  for (std::size_t b = 0; b < blocks.size(); ++b) {
-    sums[static_cast<std::size_t>(blocks[b].tensor)] += of_blocks[b];
+  auto block = blocks.begin(), tensor_end = block;
+  for (const SharedDoubles& part : of_blocks) {
+    SWARMPI_CHECK(std::ssize(part) <= blocks.end() - block, "one value a block");
+    for (const double* value = part.begin(); value != part.end();) {
+      const std::int32_t tensor = block->tensor;
+      if (block == tensor_end) {
+        tensor_end = std::partition_point(
+            block, blocks.end(), [tensor](const Block& other) { return other.tensor == tensor; });
+      }
+      const std::ptrdiff_t count = std::min(tensor_end - block, part.end() - value);
+      double& sum = sums[static_cast<std::size_t>(tensor)];
+      sum = std::accumulate(value, value + count, sum);
+      value += count;
+      block += count;
+    }
   }
+  SWARMPI_CHECK(block == blocks.end(), "one value a block");
   return sums;
 }
 

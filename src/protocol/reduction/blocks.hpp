@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/field_list.hpp"
+#include "core/shared_doubles.hpp"
 
 namespace swarmpi {
 
@@ -31,9 +32,10 @@ std::vector<Block> cut_into_blocks(std::span<const std::int64_t> tensor_elements
 /// Elements of these blocks.
 std::int64_t elements_of(std::span<const Block> blocks, const BlockRange& range);
 
-/// Sums `of_blocks`, one value a block, over each tensor's blocks in index order: a tensor's sum of
-/// squares has the same bits whichever replica measured which block. REQUIRES: one value a block.
-std::vector<double> sum_by_tensor(std::span<const Block> blocks, std::span<const double> of_blocks,
-                                  std::size_t tensors);
+/// Sums values, one a block, over each tensor's blocks in index order: a tensor's sum of squares
+/// has the same bits whichever replica measured which block. `of_blocks`: the values in parts, in
+/// the order of blocks. REQUIRES: one value a block.
+std::vector<double> sum_by_tensor(std::span<const Block> blocks,
+                                  const std::vector<SharedDoubles>& of_blocks, std::size_t tensors);
 
 }  // namespace swarmpi

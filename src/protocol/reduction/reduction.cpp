@@ -72,8 +72,8 @@ void Reduction::tell_finished(Outbox& outbox) {
   }
 }
 
-std::set<PeerId> Reduction::partners() const {
-  std::set<PeerId> partners;
+FlatSet<PeerId> Reduction::partners() const {
+  FlatSet<PeerId> partners;
   if (plan_.pattern == ReductionPattern::ring && !learns()) {
     partners = {replica_at(own_index_ + replicas() - 1)};
   } else {
@@ -91,13 +91,10 @@ std::vector<std::int32_t> Reduction::chunks_in_place() const {
   return chunks;
 }
 
-std::vector<double> Reduction::squares() const {
-  std::vector<double> squares(
-      static_cast<std::size_t>(plan_.chunks.empty() ? 0 : plan_.chunks.back().end), 0.0);
-  for (std::size_t c = 0; c < chunks_.size(); ++c) {
-    std::copy(chunks_[c].squares.begin(), chunks_[c].squares.end(),
-              squares.begin() + plan_.chunks[c].first);
-  }
+std::vector<SharedDoubles> Reduction::squares() const {
+  std::vector<SharedDoubles> squares;
+  squares.reserve(chunks_.size());
+  for (const Chunk& chunk : chunks_) squares.push_back(chunk.squares);
   return squares;
 }
 

@@ -10,12 +10,12 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "core/cover.hpp"
 #include "core/flat_map.hpp"
+#include "core/flat_set.hpp"
 #include "core/shared_doubles.hpp"
 #include "protocol/messages/outbox.hpp"
 #include "protocol/messages/ports.hpp"
@@ -64,7 +64,7 @@ class Reduction {
   void close();
   bool closed() const { return closed_; }
   /// Those who send something under this seal; this peer may be among them.
-  std::set<PeerId> partners() const;
+  FlatSet<PeerId> partners() const;
   /// Chunks whose result is in its place.
   std::vector<std::int32_t> chunks_in_place() const;
 
@@ -95,8 +95,8 @@ class Reduction {
 
   /// The whole reduced gradient is in its place, here or with its owners.
   bool complete() const { return in_place_ == static_cast<std::int64_t>(chunks_.size()); }
-  /// Sum of squares, one a block. REQUIRES: complete().
-  std::vector<double> squares() const;
+  /// Of each chunk the sums of squares, one a block. REQUIRES: complete().
+  std::vector<SharedDoubles> squares() const;
   /// Of the whole reduced gradient, for a comparison with the other peers'; 0 where this peer alone
   /// has a chunk. Of the squares, where no peer has the whole gradient. REQUIRES: complete().
   std::uint64_t hash() const;

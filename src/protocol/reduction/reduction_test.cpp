@@ -270,9 +270,9 @@ TEST(Reduction, OnARingItAwaitsTheOneBeforeItAndWhoeverSendsItFinishedChunks) {
   plan.self = PeerId(5);
   EXPECT_EQ(Reduction(plan).partners().size(), 6u) << "direct";
   plan.pattern = ReductionPattern::ring;
-  EXPECT_EQ(Reduction(plan).partners(), (std::set{PeerId(4)}));
+  EXPECT_EQ(Reduction(plan).partners(), FlatSet{PeerId(4)});
   plan.senders = {PeerId(2)};
-  EXPECT_EQ(Reduction(plan).partners(), (std::set{PeerId(4), PeerId(2)}));
+  EXPECT_EQ(Reduction(plan).partners(), (FlatSet{PeerId(4), PeerId(2)}));
   plan.self = PeerId(9);
   EXPECT_EQ(Reduction(plan).partners().size(), 6u) << "each owns a chunk that a learner gets";
 }
@@ -451,7 +451,7 @@ TEST(Blocks, NumberTheElementsOfAllTensors) {
   EXPECT_EQ(blocks[1].count, 904);
   EXPECT_EQ(elements_of(blocks, {1, 4}), 904 + 7 + 4096);
   const std::vector<double> values = {1, 2, 4, 8};
-  EXPECT_EQ(sum_by_tensor(blocks, values, 3), (std::vector<double>{3, 4, 8}));
+  EXPECT_EQ(sum_by_tensor(blocks, {values}, 3), (std::vector<double>{3, 4, 8}));
 }
 
 // Replicas 10 and 11, and 12, which learns; one chunk a replica.

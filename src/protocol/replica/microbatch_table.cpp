@@ -15,6 +15,7 @@ Phase Work::phase() const {
 }
 
 Work* MicrobatchTable::find(const WorkId& id) {
+  awaited_.reset();
   const auto found = works_.find(id);
   return found == works_.end() ? nullptr : &found->second;
 }
@@ -22,6 +23,24 @@ Work* MicrobatchTable::find(const WorkId& id) {
 const Work* MicrobatchTable::find(const WorkId& id) const {
   const auto found = works_.find(id);
   return found == works_.end() ? nullptr : &found->second;
+}
+
+Work& MicrobatchTable::enter(const WorkId& id) {
+  awaited_.reset();
+  return works_[id];
+}
+
+const FlatSet<PeerId>& MicrobatchTable::awaited() const {
+  if (awaited_) return *awaited_;
+  std::vector<PeerId> peers;
+  for (const auto& [id, work] : works_) {
+    // Of a validation microbatch, or one that is only sent again, this peer awaits no gradient: the
+    // leader awaits what comes of it.
+    const bool passed_on = id.microbatch.purpose == Purpose::validate || work.arrival.path;
+    if (work.sent_to && (work.awaits_gradient || passed_on)) peers.push_back(*work.sent_to);
+  }
+  awaited_.emplace().insert(peers.begin(), peers.end());
+  return *awaited_;
 }
 
 // ---- Passes
@@ -33,6 +52,7 @@ void MicrobatchTable::forward_due(const WorkId& id, Work& work) {
 
 void MicrobatchTable::backward_due(const WorkId& id, Work& work,
                                    const PayloadRef& output_gradient) {
+  awaited_.reset();
   work.awaits_gradient = false;
   work.backward_due = true;
   if (backwards_due_.emplace(id, output_gradient).second) ++due_[id.stage];
@@ -108,6 +128,7 @@ void MicrobatchTable::drop_if_done(const WorkId& id) {
   const bool training = id.microbatch.purpose == Purpose::train;
   const bool repaired = work.arrival.path != nullptr;
   if (training && !repaired && !work.output && !work.input_gradient) works_.erase(entry);
+  awaited_.reset();
 }
 
 void MicrobatchTable::forget(Step committed) {
@@ -115,6 +136,7 @@ void MicrobatchTable::forget(Step committed) {
   const auto end = works_.lower_bound(next);
   for (auto it = works_.begin(); it != end; ++it) kept_bytes_ -= it->second.kept_bytes;
   works_.erase(works_.begin(), end);
+  awaited_.reset();
   const auto forwards_end = forwards_due_.lower_bound(next);
   for (auto it = forwards_due_.begin(); it != forwards_end; ++it) --due_[it->stage];
   forwards_due_.erase(forwards_due_.begin(), forwards_end);
@@ -135,6 +157,7 @@ void MicrobatchTable::drop_stage(StageId stage) {
     work = works_.erase(work);
   }
   due_.erase(stage);
+  awaited_.reset();
 }
 
 // ---- For messages and tests

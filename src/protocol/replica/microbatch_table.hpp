@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "core/flat_set.hpp"
 #include "protocol/messages/messages.hpp"
 
 namespace swarmpi {
@@ -43,12 +44,14 @@ class MicrobatchTable {
   /// `memory_bytes`: for what was sent and is kept for repairs.
   explicit MicrobatchTable(std::int64_t memory_bytes) : memory_bytes_(memory_bytes) {}
 
-  /// Null if nothing of it is known.
+  /// Null if nothing of it is known. What may be changed is changed before awaited() is next asked.
   Work* find(const WorkId& id);
   const Work* find(const WorkId& id) const;
-  /// Known from now on, if it was not.
-  Work& enter(const WorkId& id) { return works_[id]; }
+  /// Known from now on, if it was not. Likewise.
+  Work& enter(const WorkId& id);
   const std::map<WorkId, Work>& all() const { return works_; }
+  /// Those that owe something for what was sent to them.
+  const FlatSet<PeerId>& awaited() const;
 
   void forward_due(const WorkId& id, Work& work);
   /// `output_gradient`: null in the last stage.
@@ -84,8 +87,9 @@ class MicrobatchTable {
   std::map<WorkId, Work> works_;  // of open steps
   std::int64_t kept_bytes_ = 0;
   std::set<WorkId> forwards_due_;
-  std::map<WorkId, PayloadRef> backwards_due_;  // with the output's gradient
-  std::map<StageId, std::int64_t> due_;         // how many of both
+  std::map<WorkId, PayloadRef> backwards_due_;      // with the output's gradient
+  std::map<StageId, std::int64_t> due_;             // how many of both
+  mutable std::optional<FlatSet<PeerId>> awaited_;  // nothing: a microbatch may have changed since
 };
 
 }  // namespace swarmpi

@@ -42,6 +42,36 @@ TEST(MicrobatchTable, APhaseFollowsTheMicrobatchThroughItsPasses) {
   EXPECT_EQ(table.take_backward(kAny)->second->size_bytes(), 8u);
 }
 
+TEST(MicrobatchTable, AwaitsSomethingOfThoseToWhomItHasSent) {
+  MicrobatchTable table(0);
+  const auto send = [&](std::int32_t index, int to) {
+    Work& work = table.enter(work_id(1, index));
+    work.awaits_gradient = true;
+    work.sent_to = PeerId(to);
+  };
+  EXPECT_TRUE(table.awaited().empty());
+  send(0, 7);
+  send(1, 5);
+  send(2, 7);
+  EXPECT_EQ(table.awaited(), (FlatSet{PeerId(5), PeerId(7)}));
+  table.backward_due(work_id(1, 1), *table.find(work_id(1, 1)), bytes(3));
+  EXPECT_EQ(table.awaited(), FlatSet{PeerId(7)}) << "its gradient is here";
+  table.find(work_id(1, 2))->sent_to = PeerId(8);
+  EXPECT_EQ(table.awaited(), (FlatSet{PeerId(7), PeerId(8)}));
+  table.find(work_id(1, 2))->awaits_gradient = false;
+  table.drop_if_done(work_id(1, 2));
+  EXPECT_EQ(table.awaited(), FlatSet{PeerId(7)});
+  send(3, 9);
+  table.find(work_id(1, 3))->arrival.path = std::make_shared<Path>();
+  table.find(work_id(1, 3))->awaits_gradient = false;
+  EXPECT_EQ(table.awaited(), (FlatSet{PeerId(7), PeerId(9)})) << "the leader awaits what comes";
+  table.forget(Step(1));
+  EXPECT_TRUE(table.awaited().empty());
+  send(4, 5);
+  table.drop_stage(StageId(1));
+  EXPECT_TRUE(table.awaited().empty());
+}
+
 TEST(MicrobatchTable, KnowsWhatTheNextPassWillRead) {
   MicrobatchTable table(0);
   EXPECT_EQ(table.read_next(), nullptr);

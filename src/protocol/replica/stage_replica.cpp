@@ -96,8 +96,12 @@ std::optional<SealRefused> StageReplica::refusal(const SealMessage& message, con
   return SealRefused{seal.seal, message.step, stage_, own.microbatches};
 }
 
-OwnedChunks StageReplica::chunks_of(const StageSeal& seal) const {
-  return plan_.cut_for(seal.chunk_replicas, *blocks_);
+// Most steps are sealed for as many replicas as the last one was.
+const OwnedChunks& StageReplica::chunks_of(const StageSeal& seal) {
+  if (!cut_ || cut_->first != seal.chunk_replicas) {
+    cut_.emplace(seal.chunk_replicas, plan_.cut_for(seal.chunk_replicas, *blocks_));
+  }
+  return cut_->second;
 }
 
 std::optional<ReductionAnswer> StageReplica::freeze(
@@ -138,9 +142,9 @@ Reduction& StageReplica::begin_reduction(Step step, const StageSeal& seal,
   plan.finished_chunks = seal.finished_chunks;
   plan.to_send = seal.to_send;
   plan.senders = seal.senders;
-  OwnedChunks cut = chunks_of(seal);
-  plan.chunks = std::move(cut.chunks);
-  plan.owners = std::move(cut.owners);
+  const OwnedChunks& cut = chunks_of(seal);
+  plan.chunks = cut.chunks;
+  plan.owners = cut.owners;
   plan.pattern = plan_.torture_only.reduction_pattern.value_or(
       reduction_pattern(static_cast<std::int64_t>(plan.replicas.size()),
                         static_cast<std::int64_t>(plan.chunks.size())));
@@ -391,14 +395,15 @@ StageRow StageReplica::row(Step step, const Accumulator& own) const {
   return row;
 }
 
-void StageReplica::add_awaited(std::set<PeerId>& peers, Step committed) const {
+void StageReplica::add_awaited(FlatSet<PeerId>& peers, Step committed) const {
+  const auto add = [&peers](const auto& more) { peers.insert(more.begin(), more.end()); };
   for (const auto& [step, reduction] : reductions_) {
     // Until the commit: a reduction that is complete here may still lack something at others.
     if (reduction.closed() || step <= committed) continue;
-    for (const PeerId peer : reduction.partners()) peers.insert(peer);
+    add(reduction.partners());
   }
-  if (gather_) peers.merge(gather_->awaited());
-  if (learning() != nullptr) peers.merge(learning()->asked());
+  if (gather_) add(gather_->awaited());
+  if (learning() != nullptr) add(learning()->asked());
 }
 
 std::string StageReplica::waiting_for() const {

@@ -134,7 +134,7 @@ class StageReplica {
   /// Its rows of steps that are not committed.
   void fill(TableMessage& table, Step committed) const;
   /// Adds the peers from which something must come.
-  void add_awaited(std::set<PeerId>& peers, Step committed) const;
+  void add_awaited(FlatSet<PeerId>& peers, Step committed) const;
   /// What its reduction waits for; "" if there is none.
   std::string waiting_for() const;
   /// Whether sums of applied steps are here. For tests.
@@ -157,7 +157,7 @@ class StageReplica {
 
   /// Made, empty, when it is first asked for.
   Accumulator& accumulator(Step step);
-  OwnedChunks chunks_of(const StageSeal& seal) const;
+  const OwnedChunks& chunks_of(const StageSeal& seal);
   /// Makes the reduction for a seal, with what the last one of its attempt has in place, and gives
   /// it the messages that waited for the seal.
   Reduction& begin_reduction(Step step, const StageSeal& seal,
@@ -180,6 +180,7 @@ class StageReplica {
   PeerId self_;
   StageId stage_;
   std::shared_ptr<const std::vector<Block>> blocks_;
+  std::optional<std::pair<std::int64_t, OwnedChunks>> cut_;  // of these, for so many replicas
   std::variant<Serving, Loading, Learning> mode_;
   Step applied_;
   std::optional<StageStored> stored_;
