@@ -9,6 +9,7 @@
 
 #include "core/overloaded.hpp"
 #include "protocol/ending_words.hpp"
+#include "protocol/membership/beat_period.hpp"
 #include "protocol/messages/lanes.hpp"
 
 namespace swarmpi {
@@ -122,10 +123,8 @@ void Peer::timer_due() {
   timer_s_.reset();
   probe_work();
   if (failure_detector_.is_due(now_s_)) {
-    FlatSet<PeerId> who_owe = replica_host_.awaited();
-    const std::set<PeerId> asked = election_.awaited();
-    who_owe.insert(asked.begin(), asked.end());
-    failure_detector_.beat(now_s_, std::move(who_owe));
+    const FlatSet<PeerId> who_owe = replica_host_.awaited();
+    failure_detector_.beat(now_s_, who_owe, election_.awaited());
   }
   if (suspension_.active()) {
     ask_the_others();

@@ -233,13 +233,13 @@ class Peer {
   std::optional<double> timer_s_;  // the last one set
   std::int64_t handled_ = 0;       // events, but for the timer
   double oldest_waits_s_ = 0;
-  std::unique_ptr<Leader> leader_;
   std::optional<double> born_s_;
   Incarnation incarnation_;
   std::shared_ptr<const RestartPoint> restart_;  // what all have gone back to, if they have
   std::vector<MessageArrived> awaiting_view_;    // of a view that is not here yet
 
   ReplicaHost replica_host_;
+  std::unique_ptr<Leader> leader_;
 
   Membership membership_;
   std::optional<JoinRequest> join_request_;

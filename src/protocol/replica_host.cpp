@@ -140,7 +140,7 @@ void ReplicaHost::receive(const ForwardMessage& message, PeerId from) {
 // again because of a death: peers that have done their part pass it on.
 void ReplicaHost::take_on(const WorkId& id, Arrival arrival) {
   if (id.microbatch.step <= history_.commit_log.committed()) return;
-  const Work* const known = history_.works.find(id);
+  const Work* const known = std::as_const(history_.works).find(id);
   if (known != nullptr || contributed(id)) {
     if (!arrival.path) return;
     const bool sent_twice = known != nullptr && known->active() && known->arrival.path &&
@@ -321,21 +321,22 @@ std::optional<Job> ReplicaHost::next_trial() {
 
 // Backward first: it frees memory, and the stages before wait for it.
 std::optional<Job> ReplicaHost::next_microbatch_job() {
+  const MicrobatchTable& works = history_.works;
   const auto takes = [this](const WorkId& id) {
     return replica_of(id.stage).takes(id.microbatch) && history_.order->may_begin_backward(id);
   };
   if (const auto due = history_.works.take_backward(takes)) {
     const auto& [id, gradient] = *due;
     const bool add = replica_of(id.stage).adds(id.microbatch);
-    return BackwardJob{id, history_.works.find(id)->arrival.input, gradient,
+    return BackwardJob{id, works.find(id)->arrival.input, gradient,
                        history_.commit_log.exponents(id.microbatch.step), add};
   }
-  const auto may_run = [this](const WorkId& id) {
+  const auto may_run = [&](const WorkId& id) {
     return replica_of(id.stage).weights_ready(id.microbatch.step) &&
-           !path_broken(id, *history_.works.find(id)) && history_.order->may_begin_forward(id);
+           !path_broken(id, *works.find(id)) && history_.order->may_begin_forward(id);
   };
   if (const auto id = history_.works.take_forward(may_run)) {
-    return ForwardJob{*id, history_.works.find(*id)->arrival.input};
+    return ForwardJob{*id, works.find(*id)->arrival.input};
   }
   return std::nullopt;
 }

@@ -12,7 +12,7 @@ namespace swarmpi {
 /// Up to so many members swarm.heartbeat_s holds; it grows with their number from there on, but
 /// within the time to suspicion several must come.
 inline double beat_period_s(const SwarmConfig& swarm, std::size_t members) {
-  constexpr double kMembers = 64;
+  constexpr double kMembers = 32;
   constexpr double kBeatsToSuspicion = 5;
   const double grown_s = swarm.heartbeat_s * static_cast<double>(members) / kMembers;
   const double most_s = swarm.suspect_after_s / kBeatsToSuspicion;

@@ -14,11 +14,9 @@ constexpr double kReportCounts = 1.0 / 3;
 // The patience of all others over the leader's. A peer that cannot reach a live leader is killed on
 // the leader's order before its own patience ends.
 constexpr double kLongerThanTheLeader = 1.5;
-// Whoever owes something is pinged after this part of suspect_after_s of silence: work takes its
-// time, and each peer awaits several others for as long as theirs and their lines do.
-constexpr double kPingsAfter = 1;
-// Then its answer may take this part: a newcomer gets its state from all replicas at a time.
-constexpr double kAnswersWithin = 1.25;
+// Whoever owes something is pinged after so many times suspect_after_s of silence: replicas of a
+// reduction send to each other every few seconds only, and a death the leader sees without that.
+constexpr double kPingsAfter = 1.5;
 // A peer that was heard within this part of the patience counts as not silent.
 constexpr double kHeardRecently = 0.5;
 // Whoever would have the leader killed asks the others after this part of its patience whether they
@@ -68,21 +66,25 @@ HeartbeatMessage FailureDetector::heartbeat_for_all(double now_s) const {
   return beat;
 }
 
-void FailureDetector::beat(double now_s, FlatSet<PeerId> who_owe) {
-  const std::vector<PeerId> line = line_of_succession(now_s, patience_s());
-  who_owe.insert(line.begin(), line.end());
+void FailureDetector::beat(double now_s, const FlatSet<PeerId>& who_owe,
+                           const std::set<PeerId>& who_decide) {
+  Heartbeats::Awaited awaited;
   const std::vector<PeerId> asked = asked_about_the_leader(now_s);
-  who_owe.insert(asked.begin(), asked.end());
+  if (plan_.recovers) {
+    const std::vector<PeerId> line = line_of_succession(now_s, patience_s());
+    awaited.judged.insert(line.begin(), line.end());
+    awaited.judged.insert(asked.begin(), asked.end());
+    awaited.judged.insert(who_decide.begin(), who_decide.end());
+    awaited.owing = who_owe;
+    awaited.quiet_s = kPingsAfter * plan_.swarm.suspect_after_s;
+  }
   const HeartbeatMessage for_all = heartbeat_for_all(now_s);
   const auto sign_of_life = [&](PeerId to) {
     HeartbeatMessage beat = for_all;
     beat.you_silent_s = heartbeats_.silent_s(to, now_s);
     return beat;
   };
-  const bool leader_is_silent = line.size() > 1;
-  const double quiet_s = leader_is_silent ? 0 : kPingsAfter * plan_.swarm.suspect_after_s;
-  heartbeats_.beat(now_s, plan_.recovers ? who_owe : FlatSet<PeerId>(), quiet_s, sign_of_life,
-                   outbox_);
+  heartbeats_.beat(now_s, awaited, sign_of_life, outbox_);
   for (const PeerId peer : asked) outbox_.send(peer, PingMessage{now_s});
 }
 
@@ -124,7 +126,6 @@ std::vector<Survivor> FailureDetector::suspect(double now_s) {
   const PeerId self = membership_.self();
   const std::vector<PeerId> line = line_of_succession(now_s, patience_s());
   const bool next_to_lead = !line.empty() && line.back() == self;
-  const double work_takes_s = (kPingsAfter + kAnswersWithin) * plan_.swarm.suspect_after_s;
   for (const auto& [peer, since_s] : silent(now_s)) {
     if (membership_.is_dead(peer)) continue;
     const bool would_lead = std::find(line.begin(), line.end(), peer) != line.end();
@@ -132,7 +133,7 @@ std::vector<Survivor> FailureDetector::suspect(double now_s) {
     if (is_its_part && !another_hears_the_leader(now_s)) {
       kill(peer, {now_s, now_s},
            {since_s, fmt::format("peer {} had not heard it for {:.1f} s", self.value, since_s)});
-    } else if (!is_its_part && !line.empty() && !would_lead && since_s > work_takes_s) {
+    } else if (!is_its_part && !line.empty() && !would_lead) {
       outbox_.send(membership_.leader(), SuspectMessage{peer});
     }
   }

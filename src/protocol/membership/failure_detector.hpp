@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "protocol/membership/beat_period.hpp"
 #include "protocol/membership/heartbeat_words.hpp"
 #include "protocol/membership/heartbeats.hpp"
 #include "protocol/membership/membership.hpp"
@@ -61,10 +60,11 @@ class FailureDetector {
   std::optional<double> due_s() const { return heartbeats_.due_s(); }
   /// Whether beat() is due.
   bool is_due(double now_s) const { return due_s() && now_s >= *due_s(); }
-  /// Sends heartbeats, and of those that owe something or are next to lead it pings the silent. If
-  /// it is itself next to lead, as far as it hears, it asks all others whether they hear the
-  /// leader. REQUIRES: is_due().
-  void beat(double now_s, FlatSet<PeerId> who_owe);
+  /// Sends heartbeats, and pings the silent: soon those that are next to lead and those whose
+  /// answer decides whether this peer may, after longer those that owe work. If it is itself next
+  /// to lead, as far as it hears, it asks all others whether they hear the leader. REQUIRES:
+  /// is_due().
+  void beat(double now_s, const FlatSet<PeerId>& who_owe, const std::set<PeerId>& who_decide);
   /// Those that have been silent for longer than this peer's patience.
   std::vector<Heartbeats::Silent> silent(double now_s) const;
 

@@ -28,7 +28,7 @@ struct Listener {
         detector.heard(PeerId(peer), now_s);
         answer(PeerId(peer));
       }
-      detector.beat(now_s, who_owe);
+      detector.beat(now_s, who_owe, {});
       note();
     }
   }
@@ -103,13 +103,29 @@ TEST(FailureDetector, TheNextInLineHasASilentLeaderKilledButIsMorePatient) {
 
 TEST(FailureDetector, OthersReportWhomTheyAwaitToTheLeaderThatTheyHear) {
   Listener third(2);
-  third.hears({0}, 6.6, {PeerId(3)});
+  third.hears({0}, 4.3, {PeerId(3)});
+  EXPECT_TRUE(third.pinged.empty()) << "work takes its time";
+  third.hears({0}, 8.9, {PeerId(3)});
   EXPECT_EQ(third.pinged, std::set{PeerId(3)});
-  EXPECT_TRUE(third.kills(6.6).empty());
+  EXPECT_TRUE(third.kills(8.9).empty());
   EXPECT_TRUE(third.reported.empty()) << "its answer may have a long way";
-  third.hears({0}, 7, {PeerId(3)});
-  EXPECT_TRUE(third.kills(7).empty());
+  third.hears({0}, 9.5, {PeerId(3)});
+  EXPECT_TRUE(third.kills(9.5).empty());
   EXPECT_EQ(third.reported, Peers{PeerId(3)});
+}
+
+// For one that this peer awaits, and that has had nothing to say, there is no other rule.
+TEST(FailureDetector, WhoIsNextInLineIsAskedBeforeItCountsAsSilent) {
+  Listener third(2);
+  third.hears({0}, 6, {});
+  third.hears({}, 10.4, {PeerId(1)});
+  EXPECT_TRUE(third.kills(10.4).empty());
+  third.hears({}, 14.8, {PeerId(1)});
+  EXPECT_TRUE(third.pinged.contains(PeerId(1)));
+  EXPECT_TRUE(third.kills(14.8).empty())
+      << "the leader was silent for 4.5 s, and the next was asked";
+  third.hears({3}, 15.6, {PeerId(1)});
+  EXPECT_EQ(third.kills(15.6), (Peers{PeerId(0), PeerId(1)}));
 }
 
 TEST(FailureDetector, WhoIsNextInLineIsPingedIfTheLeaderIsSilent) {

@@ -26,14 +26,15 @@ void Heartbeats::watch(const std::vector<PeerId>& peers, double now_s, bool ping
     if (peer == self_) continue;
     const auto known = before.find(peer);
     watched_[peer] = known == before.end() ? now_s : known->second;
-    last_heard_.try_emplace(peer, Heard{now_s});
+    // Who was awaited may have had nothing to say.
+    if (known == before.end()) last_heard_[peer] = {now_s};
   }
   if (!due_s()) last_heard_.clear();  // no beat() will forget those that were awaited
 }
 
 void Heartbeats::heard(PeerId from, double now_s) {
   const auto known = last_heard_.find(from);
-  if (known != last_heard_.end()) known->second.at_s = now_s;
+  if (known != last_heard_.end()) known->second = {now_s};
   last_message_s_[from] = now_s;
 }
 
@@ -47,32 +48,50 @@ std::optional<double> Heartbeats::due_s() const {
   return next_beat_s_;
 }
 
-void Heartbeats::beat(double now_s, const FlatSet<PeerId>& awaited, double quiet_s,
-                      const SignOfLife& sign_of_life, Outbox& outbox) {
+void Heartbeats::beat(double now_s, const Awaited& awaited, const SignOfLife& sign_of_life,
+                      Outbox& outbox) {
   if (!due_s() || now_s < next_beat_s_) return;
   const double late_s = now_s - next_beat_s_;
   if (late_s > very_late_s_) late_at_s_ = now_s;
   if (late_s > period_s_) {
-    for (auto& [peer, heard] : last_heard_) heard.at_s += late_s;
+    for (auto& [peer, heard] : last_heard_) {
+      heard.at_s += late_s;
+      if (heard.asked_s) *heard.asked_s += late_s;
+    }
   }
   erase_if(last_heard_, [&](const auto& known) {
-    return !watched_.contains(known.first) && !awaited.contains(known.first);
+    const PeerId peer = known.first;
+    return !watched_.contains(peer) && !awaited.judged.contains(peer) &&
+           !awaited.owing.contains(peer);
   });
   for (const auto& [peer, since_s] : watched_) outbox.send(peer, sign_of_life(peer));
-  for (const PeerId peer : awaited) {
+  for (const PeerId peer : awaited.judged) {
     if (peer == self_ || watched_.contains(peer)) continue;
-    Heard& heard = last_heard_.try_emplace(peer, Heard{now_s - period_s_}).first->second;
-    if (now_s - std::max(heard.at_s, heard.pinged_s) < quiet_s) continue;
-    heard.pinged_s = now_s;
-    outbox.send(peer, PingMessage{now_s});
+    const auto [heard, is_new] = last_heard_.try_emplace(peer, Heard{now_s});
+    const double silent_s = now_s - heard->second.at_s;
+    if (is_new || silent_s >= std::max(period_s_, very_late_s_ / 2))
+      ping(peer, heard->second, now_s, outbox);
+  }
+  for (const PeerId peer : awaited.owing) {
+    if (peer == self_ || watched_.contains(peer) || awaited.judged.contains(peer)) continue;
+    Heard& heard = last_heard_.try_emplace(peer, Heard{now_s}).first->second;
+    const double last_s = std::max(heard.at_s, heard.last_asked_s.value_or(heard.at_s));
+    if (now_s - last_s >= awaited.quiet_s) ping(peer, heard, now_s, outbox);
   }
   next_beat_s_ = now_s + period_s_;
+}
+
+void Heartbeats::ping(PeerId peer, Heard& heard, double now_s, Outbox& outbox) const {
+  if (!heard.asked_s) heard.asked_s = now_s;
+  heard.last_asked_s = now_s;
+  outbox.send(peer, PingMessage{now_s});
 }
 
 std::vector<Heartbeats::Silent> Heartbeats::silent(double now_s, double patience_s) const {
   std::vector<Silent> silent;
   for (const auto& [peer, heard] : last_heard_) {
-    if (now_s - heard.at_s > patience_s) silent.push_back({peer, now_s - heard.at_s});
+    const double since_s = silent_s(peer, heard, now_s);
+    if (since_s > patience_s) silent.push_back({peer, since_s});
   }
   return silent;
 }
@@ -85,7 +104,12 @@ std::optional<double> Heartbeats::regular_since_s(PeerId peer) const {
 
 double Heartbeats::silent_s(PeerId peer, double now_s) const {
   const auto known = last_heard_.find(peer);
-  return known == last_heard_.end() ? 0 : now_s - known->second.at_s;
+  return known == last_heard_.end() ? 0 : silent_s(peer, known->second, now_s);
+}
+
+double Heartbeats::silent_s(PeerId peer, const Heard& heard, double now_s) const {
+  if (watched_.contains(peer)) return now_s - heard.at_s;
+  return heard.asked_s ? now_s - *heard.asked_s : 0;
 }
 
 }  // namespace swarmpi

@@ -31,19 +31,26 @@ class Heartbeats {
   /// When beat() is due next; nothing for a peer that watches and pings nobody.
   std::optional<double> due_s() const;
   using SignOfLife = std::function<HeartbeatMessage(PeerId to)>;
-  /// Sends the heartbeats that are due, and pings those of `awaited` that have been silent, and not
-  /// been pinged, for `quiet_s`; with 0 at once, and with every beat. If this peer itself comes
-  /// late by more than one period, for it was stopped or starved, the silence of all others counts
-  /// as so much less: their messages may wait to be read.
-  void beat(double now_s, const FlatSet<PeerId>& awaited, double quiet_s,
-            const SignOfLife& sign_of_life, Outbox& outbox);
+  /// Whom beat() pings.
+  struct Awaited {
+    FlatSet<PeerId>
+        judged;             ///< at once, and with every beat after half of `very_late_s` of silence
+    FlatSet<PeerId> owing;  ///< after `quiet_s` of silence, and as long after each ping again
+    double quiet_s = 0;
+  };
+  /// Sends the heartbeats that are due, and pings. If this peer itself comes late by more than one
+  /// period, for it was stopped or starved, the silence of all others counts as so much less: their
+  /// messages may wait to be read.
+  void beat(double now_s, const Awaited& awaited, const SignOfLife& sign_of_life, Outbox& outbox);
   /// Since when it sends the peer heartbeats in time; nothing if it does not watch it.
   std::optional<double> regular_since_s(PeerId peer) const;
   struct Silent {
     PeerId peer;
     double since_s = 0;  ///< how long, in seconds
   };
-  /// The peers, watched or pinged, that have been silent for longer than `patience_s`.
+  /// The peers, watched or pinged, that have been silent for longer than `patience_s`. Who is not
+  /// watched sends nothing of its own accord: it is silent from the first ping on that it has not
+  /// answered.
   std::vector<Silent> silent(double now_s, double patience_s) const;
   bool is_silent(PeerId peer, double now_s, double patience_s) const {
     return silent_s(peer, now_s) > patience_s;
@@ -55,15 +62,20 @@ class Heartbeats {
   std::optional<double> last_message_s(PeerId peer) const;
 
  private:
+  struct Heard {
+    double at_s = 0;                          // the last time; put off if this peer is late
+    std::optional<double> asked_s = {};       // of the first ping since; likewise
+    std::optional<double> last_asked_s = {};  // of the last ping
+  };
+
+  void ping(PeerId peer, Heard& heard, double now_s, Outbox& outbox) const;
+  double silent_s(PeerId peer, const Heard& heard, double now_s) const;
+
   PeerId self_;
   double period_s_;
   double very_late_s_;
   FlatMap<PeerId, double> watched_;  // since when
   bool pings_others_ = false;
-  struct Heard {
-    double at_s = 0;       // the last time; put off if this peer is late
-    double pinged_s = -1;  // likewise
-  };
   FlatMap<PeerId, Heard> last_heard_;  // of those watched or awaited
   FlatMap<PeerId, double> last_message_s_;
   double next_beat_s_ = 0;

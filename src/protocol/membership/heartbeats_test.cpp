@@ -15,7 +15,7 @@ HeartbeatMessage a_beat(PeerId) { return {}; }
 // The peers that get a heartbeat at this time.
 std::vector<PeerId> sent_to(Heartbeats& heartbeats, double now_s) {
   Outbox outbox;
-  heartbeats.beat(now_s, {}, 1, a_beat, outbox);
+  heartbeats.beat(now_s, {}, a_beat, outbox);
   std::vector<PeerId> peers;
   for (const Action& action : outbox.take()) peers.push_back(std::get<Send>(action).to);
   return peers;
@@ -33,8 +33,8 @@ TEST(Heartbeats, AreSentEveryPeriod) {
 TEST(Heartbeats, ALargeSwarmSendsThemMoreRarelyButOftenEnoughForSuspicion) {
   const SwarmConfig swarm;
   EXPECT_EQ(beat_period_s(swarm, 2), swarm.heartbeat_s);
-  EXPECT_EQ(beat_period_s(swarm, 64), swarm.heartbeat_s);
-  EXPECT_DOUBLE_EQ(beat_period_s(swarm, 128), 2 * swarm.heartbeat_s);
+  EXPECT_EQ(beat_period_s(swarm, 32), swarm.heartbeat_s);
+  EXPECT_DOUBLE_EQ(beat_period_s(swarm, 64), 2 * swarm.heartbeat_s);
   EXPECT_DOUBLE_EQ(beat_period_s(swarm, 10'000), swarm.suspect_after_s / 5);
   SwarmConfig slow;
   slow.heartbeat_s = 2;
@@ -63,7 +63,7 @@ TEST(Heartbeats, APeerThatIsAloneMayPingOthers) {
   alone.watch({}, 1, true);
   EXPECT_EQ(alone.due_s(), 1);
   Outbox outbox;
-  alone.beat(1, {PeerId(7)}, 0, a_beat, outbox);
+  alone.beat(1, {.judged = {PeerId(7)}}, a_beat, outbox);
   EXPECT_EQ(outbox.take().size(), 1u);
   EXPECT_EQ(alone.due_s(), 1.25);
   EXPECT_EQ(alone.silent(5, 3).size(), 1u);
@@ -128,35 +128,66 @@ TEST(Heartbeats, OfSeveralPeersComeOneAfterTheOther) {
     EXPECT_GT(*next - *std::prev(next), 0.5 * 0.2 / 20);
 }
 
-TEST(Heartbeats, APeerThatIsAwaitedIsPingedOnceItIsSilent) {
+// Those that the peer pings with the beat at this time.
+std::vector<PeerId> pinged(Heartbeats& peer, double now_s, const Heartbeats::Awaited& awaited) {
+  Outbox outbox;
+  peer.beat(now_s, awaited, a_beat, outbox);
+  std::vector<PeerId> peers;
+  for (const Action& action : outbox.take()) {
+    const Send& send = std::get<Send>(action);
+    if (std::holds_alternative<PingMessage>(send.message.body)) peers.push_back(send.to);
+  }
+  return peers;
+}
+
+TEST(Heartbeats, WhoOwesWorkIsPingedOnceItIsSilent) {
   Heartbeats peer(PeerId(0), 0.2, 1.5);
   peer.watch({PeerId(1)}, 0, false);
-  const auto pinged = [&](double now_s, const FlatSet<PeerId>& awaited, double quiet_s = 0.75) {
-    Outbox outbox;
-    peer.beat(now_s, awaited, quiet_s, a_beat, outbox);
-    std::vector<PeerId> peers;
-    for (const Action& action : outbox.take()) {
-      const Send& send = std::get<Send>(action);
-      if (std::holds_alternative<PingMessage>(send.message.body)) peers.push_back(send.to);
-    }
-    return peers;
-  };
-  EXPECT_TRUE(pinged(0, {PeerId(2)}).empty()) << "what it owes may take its time";
+  const Heartbeats::Awaited awaited{.judged = {}, .owing = {PeerId(1), PeerId(2)}, .quiet_s = 0.75};
+  EXPECT_TRUE(pinged(peer, 0, awaited).empty()) << "what it owes may take its time";
   peer.heard(PeerId(2), 0.15);
   for (const double now_s : {0.2, 0.4, 0.6, 0.8}) {
-    EXPECT_TRUE(pinged(now_s, {PeerId(2)}).empty()) << now_s;
+    EXPECT_TRUE(pinged(peer, now_s, awaited).empty()) << now_s;
+    EXPECT_EQ(peer.silent_s(PeerId(2), now_s), 0) << "nobody has asked it";
   }
-  EXPECT_EQ(pinged(1, {PeerId(1), PeerId(2)}), std::vector{PeerId(2)})
+  EXPECT_EQ(pinged(peer, 1, awaited), std::vector{PeerId(2)})
       << "the leader sends heartbeats anyway";
   for (const double now_s : {1.2, 1.4, 1.6}) {
-    EXPECT_TRUE(pinged(now_s, {PeerId(2)}).empty()) << "its answer may be on its way";
+    EXPECT_TRUE(pinged(peer, now_s, awaited).empty()) << "its answer may be on its way";
   }
-  EXPECT_EQ(pinged(1.8, {PeerId(2)}), std::vector{PeerId(2)});
-  EXPECT_EQ(pinged(2, {PeerId(2), PeerId(3)}, 0), (std::vector{PeerId(2), PeerId(3)}));
-  EXPECT_EQ(pinged(2.2, {PeerId(2), PeerId(3)}, 0), (std::vector{PeerId(2), PeerId(3)}));
-  EXPECT_TRUE(peer.is_silent(PeerId(2), 3.2, 3));
-  EXPECT_TRUE(pinged(3.3, {}).empty());
+  EXPECT_EQ(pinged(peer, 1.8, awaited), std::vector{PeerId(2)});
+  EXPECT_FALSE(peer.is_silent(PeerId(2), 3.9, 3));
+  EXPECT_TRUE(peer.is_silent(PeerId(2), 4.1, 3)) << "since the first ping";
+  EXPECT_TRUE(pinged(peer, 4.1, {}).empty());
   EXPECT_FALSE(peer.is_silent(PeerId(2), 9, 3)) << "nobody waits for it any more";
+}
+
+TEST(Heartbeats, WhoIsJudgedIsPingedAtOnceAndWithEachBeatWhileItIsSilent) {
+  Heartbeats peer(PeerId(0), 0.2, 1.5);
+  peer.watch({PeerId(1)}, 0, false);
+  const Heartbeats::Awaited awaited{.judged = {PeerId(2)}, .owing = {PeerId(2)}, .quiet_s = 9};
+  EXPECT_EQ(pinged(peer, 0, awaited), std::vector{PeerId(2)});
+  peer.heard(PeerId(2), 0.15);
+  for (const double now_s : {0.2, 0.4, 0.6, 0.8}) {
+    EXPECT_TRUE(pinged(peer, now_s, awaited).empty()) << now_s;
+  }
+  for (const double now_s : {1.0, 1.2, 1.4}) {
+    EXPECT_EQ(pinged(peer, now_s, awaited), std::vector{PeerId(2)}) << now_s;
+  }
+  EXPECT_TRUE(peer.is_silent(PeerId(2), 4.1, 3));
+  peer.heard(PeerId(2), 4.2);
+  EXPECT_EQ(peer.silent_s(PeerId(2), 4.2), 0);
+}
+
+// A replica of a reduction may have had nothing to say for longer than a leader's patience.
+TEST(Heartbeats, WhoWasQuietAndIsWatchedFromNowOnHasTheWholePatience) {
+  Heartbeats peer(PeerId(1), 0.2, 1.5);
+  peer.watch({PeerId(0)}, 0, false);
+  const Heartbeats::Awaited awaited{.judged = {}, .owing = {PeerId(2)}, .quiet_s = 6};
+  for (double now_s = 0; now_s < 5; now_s += 0.2) EXPECT_TRUE(pinged(peer, now_s, awaited).empty());
+  peer.watch({PeerId(0), PeerId(2)}, 5, false);
+  EXPECT_FALSE(peer.is_silent(PeerId(2), 7.9, 3));
+  EXPECT_TRUE(peer.is_silent(PeerId(2), 8.1, 3));
 }
 
 }  // namespace
