@@ -16,7 +16,7 @@ constexpr double kReportCounts = 1.0 / 3;
 constexpr double kLongerThanTheLeader = 1.5;
 // Whoever owes something is pinged after so many times suspect_after_s of silence: replicas of a
 // reduction send to each other every few seconds only, and a death the leader sees without that.
-constexpr double kPingsAfter = 1.5;
+constexpr double kPingsAfter = 0.75;
 // A peer that was heard within this part of the patience counts as not silent.
 constexpr double kHeardRecently = 0.5;
 // Whoever would have the leader killed asks the others after this part of its patience whether they
@@ -35,7 +35,8 @@ FailureDetector::FailureDetector(const Membership& membership, const RunPlan& pl
       heartbeats_(membership.self(), plan.swarm.heartbeat_s,
                   kHeardRecently * plan.swarm.suspect_after_s),
       words_(plan.swarm.heartbeat_s, plan.swarm.suspect_after_s),
-      silent_links_(plan.swarm.heartbeat_s, kReportCounts * plan.swarm.suspect_after_s) {}
+      silent_links_(plan.swarm.heartbeat_s, kReportCounts * plan.swarm.suspect_after_s,
+                    kPingsAfter * plan.swarm.suspect_after_s) {}
 
 // ---- Signs of life
 

@@ -56,7 +56,8 @@ class Heartbeats {
     return silent_s(peer, now_s) > patience_s;
   }
   bool watches(PeerId peer) const { return watched_.contains(peer); }
-  /// For how long the peer was not heard; 0 if it is neither watched nor pinged.
+  /// For how long the peer was not heard, as silent() counts; 0 if it is neither watched nor
+  /// pinged.
   double silent_s(PeerId peer, double now_s) const;
   /// When the last message of the peer came, not put off as in beat(); nothing if none has.
   std::optional<double> last_message_s(PeerId peer) const;

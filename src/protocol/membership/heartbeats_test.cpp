@@ -179,6 +179,24 @@ TEST(Heartbeats, WhoIsJudgedIsPingedAtOnceAndWithEachBeatWhileItIsSilent) {
   EXPECT_EQ(peer.silent_s(PeerId(2), 4.2), 0);
 }
 
+TEST(Heartbeats, TheTimeThatThisPeerWasStoppedDoesNotCountAfterAPing) {
+  Heartbeats peer(PeerId(0), 0.2, 1.5);
+  peer.watch({PeerId(1)}, 0, false);
+  EXPECT_EQ(pinged(peer, 0, {.judged = {PeerId(2)}}), std::vector{PeerId(2)});
+  pinged(peer, 60, {.judged = {PeerId(2)}});
+  EXPECT_FALSE(peer.is_silent(PeerId(2), 62.7, 3));
+  EXPECT_TRUE(peer.is_silent(PeerId(2), 63.3, 3));
+}
+
+TEST(Heartbeats, WhoHasNotAnsweredAsOneThatOwesHasNotAsOneThatIsJudged) {
+  Heartbeats peer(PeerId(0), 0.2, 1.5);
+  peer.watch({PeerId(1)}, 0, false);
+  const Heartbeats::Awaited owing{.judged = {}, .owing = {PeerId(2)}, .quiet_s = 0};
+  for (int beat = 0; beat < 10; ++beat) pinged(peer, 0.2 * beat, owing);
+  EXPECT_EQ(pinged(peer, 2, {.judged = {PeerId(2)}}), std::vector{PeerId(2)});
+  EXPECT_DOUBLE_EQ(peer.silent_s(PeerId(2), 2), 2);
+}
+
 // A replica of a reduction may have had nothing to say for longer than a leader's patience.
 TEST(Heartbeats, WhoWasQuietAndIsWatchedFromNowOnHasTheWholePatience) {
   Heartbeats peer(PeerId(1), 0.2, 1.5);

@@ -68,6 +68,7 @@ std::optional<SilentLinks::Worst> SilentLinks::worst(double now_s,
   struct Links {
     std::set<Link> all;
     std::size_t unheard = 0;  // those whose other end does not know of it
+    double first_s = 0;       // when one of them was reported first
   };
   std::map<PeerId, Links> links;
   for (const auto& [link, report] : reports_) {
@@ -77,10 +78,16 @@ std::optional<SilentLinks::Worst> SilentLinks::worst(double now_s,
       return reported_s && now_s - *reported_s <= validity_s_;
     };
     for (const auto& [peer, other] : {link, Link(link.second, link.first)}) {
-      links[peer].all.insert(link);
-      links[peer].unheard += reports(peer) && !reports(other) ? 1 : 0;
+      Links& of = links[peer];
+      of.first_s = of.all.empty() ? report.first_s : std::min(of.first_s, report.first_s);
+      of.all.insert(link);
+      of.unheard += reports(peer) && !reports(other) ? 1 : 0;
     }
   }
+  // Else those at the other ends of a bad peer's links would go one after the other.
+  std::erase_if(links, [&](const auto& entry) {
+    return entry.second.all.size() == 1 && now_s - entry.second.first_s < spread_s_ + period_s_;
+  });
   const auto badness = [](const auto& entry) {
     return std::tuple(entry.second.all.size(), entry.second.unheard, entry.first);
   };

@@ -20,8 +20,10 @@ class SilentLinks {
   static Link between(PeerId one, PeerId other) { return std::minmax(one, other); }
 
   /// A peer that does not hear another reports it every `period_s`; a report is valid for
-  /// `validity_s`, which allows for delays.
-  SilentLinks(double period_s, double validity_s) : period_s_(period_s), validity_s_(validity_s) {}
+  /// `validity_s`, which allows for delays. Of links that are cut at the same time the first
+  /// reports come within `spread_s` and a period.
+  SilentLinks(double period_s, double validity_s, double spread_s)
+      : period_s_(period_s), validity_s_(validity_s), spread_s_(spread_s) {}
 
   void set_period(double period_s) { period_s_ = period_s; }
   /// `from` does not hear `other`. The ends that the leader is to ping now: that they answer shows
@@ -37,7 +39,8 @@ class SilentLinks {
   };
   /// Of the peers with a link that is reported still, after two periods and after both ends have
   /// answered two pings, one after the other: the one with the most such links; of several
-  /// the one that reports, though the other does not; of these the highest id.
+  /// the one that reports, though the other does not; of these the highest id. Where each has one
+  /// such link only, those of the same peer that may be cut as well are waited for.
   /// `is_heard`: whether the leader hears this peer now; reports about others are dropped.
   std::optional<Worst> worst(double now_s, const std::function<bool(PeerId)>& is_heard);
 
@@ -56,6 +59,7 @@ class SilentLinks {
 
   double period_s_;
   double validity_s_;
+  double spread_s_;
   std::map<Link, Report> reports_;
   std::map<PeerId, std::set<Link>> pinged_;  // whose ends have not answered, by the end
 };

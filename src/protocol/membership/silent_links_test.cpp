@@ -32,7 +32,7 @@ std::optional<PeerId> worst_of(SilentLinks& links, double now_s) {
 }
 
 TEST(SilentLinks, OfTwoPeersTheHigherIdIsWorst) {
-  SilentLinks links(1, 1.5);
+  SilentLinks links(1, 1.5, 0);
   EXPECT_FALSE(links.worst(0, kAllAreHeard));
   report(links, {{5, 2}, {2, 5}}, 0, 2);
   EXPECT_EQ(worst_of(links, 2.1), PeerId(5));
@@ -40,13 +40,13 @@ TEST(SilentLinks, OfTwoPeersTheHigherIdIsWorst) {
 
 // The other hears it: it does not report.
 TEST(SilentLinks, OfTwoThatHearEachOtherOneWayOnlyTheOneThatDoesNotHearIsWorst) {
-  SilentLinks links(1, 1.5);
+  SilentLinks links(1, 1.5, 0);
   report(links, {{2, 5}}, 0, 2);
   EXPECT_EQ(worst_of(links, 2.1), PeerId(2));
 }
 
 TEST(SilentLinks, ThePeerThatMostDoNotHearIsWorst) {
-  SilentLinks links(1, 1.5);
+  SilentLinks links(1, 1.5, 0);
   report(links, {{4, 3}, {6, 3}, {7, 3}}, 0, 2);
   EXPECT_EQ(worst_of(links, 2.1), PeerId(3));
   const std::set<SilentLinks::Link> all{
@@ -56,8 +56,27 @@ TEST(SilentLinks, ThePeerThatMostDoNotHearIsWorst) {
   EXPECT_FALSE(links.worst(2.1, kAllAreHeard));
 }
 
+// All its links were cut at the same time, but each of the others pinged it when that was due.
+TEST(SilentLinks, ThePeerThatMostDoNotHearIsWorstThoughTheyReportOneAfterTheOther) {
+  SilentLinks links(1, 1.5, 3);
+  Pairs pairs{{4, 3}};
+  report(links, pairs, 0, 2);
+  EXPECT_FALSE(worst_of(links, 2.1)) << "another link of one of them may be cut as well";
+  pairs.emplace_back(6, 3);
+  report(links, pairs, 3, 5);
+  EXPECT_EQ(worst_of(links, 5.1), PeerId(3));
+}
+
+TEST(SilentLinks, ThePeerAtTheOnlyLinkThatIsCutIsWorstOnceNoOtherWillBeReported) {
+  SilentLinks links(1, 1.5, 3);
+  report(links, {{4, 3}}, 0, 3);
+  EXPECT_FALSE(worst_of(links, 3.9));
+  report(links, {{4, 3}}, 4, 4);
+  EXPECT_EQ(worst_of(links, 4.1), PeerId(4));
+}
+
 TEST(SilentLinks, OneReportProvesNothing) {
-  SilentLinks links(1, 1.5);
+  SilentLinks links(1, 1.5, 0);
   report(links, {{1, 2}}, 0, 0);
   EXPECT_FALSE(links.worst(0.9, kAllAreHeard));
   report(links, {{1, 2}}, 5, 6);
@@ -65,14 +84,14 @@ TEST(SilentLinks, OneReportProvesNothing) {
 }
 
 TEST(SilentLinks, ALinkThatIsNotReportedAnyMoreIsNotCut) {
-  SilentLinks links(1, 1.5);
+  SilentLinks links(1, 1.5, 0);
   report(links, {{1, 2}}, 0, 5);
   EXPECT_TRUE(links.worst(6, kAllAreHeard));
   EXPECT_FALSE(links.worst(7, kAllAreHeard));
 }
 
 TEST(SilentLinks, TheLinkOfAPeerThatTheLeaderDoesNotHearIsNotCut) {
-  SilentLinks links(1, 1.5);
+  SilentLinks links(1, 1.5, 0);
   report(links, {{1, 2}}, 0, 5);
   EXPECT_FALSE(links.worst(5, [](PeerId peer) { return peer != PeerId(1); }));
   EXPECT_FALSE(links.worst(5, kAllAreHeard)) << "the reports were dropped, and begin anew";
@@ -81,7 +100,7 @@ TEST(SilentLinks, TheLinkOfAPeerThatTheLeaderDoesNotHearIsNotCut) {
 // It is stopped, or one end is. Messages of it may come, for they have waited.
 TEST(SilentLinks, APeerThatDoesNotAnswerTheLeaderProvesNothing) {
   for (const std::int32_t stopped : {1, 2}) {
-    SilentLinks links(1, 1.5);
+    SilentLinks links(1, 1.5, 0);
     report(links, {{1, 2}}, 10, 20, {PeerId(stopped)});
     EXPECT_FALSE(links.worst(20, kAllAreHeard));
   }
@@ -89,14 +108,14 @@ TEST(SilentLinks, APeerThatDoesNotAnswerTheLeaderProvesNothing) {
 
 // It answers what has waited, also of the other end, and is stopped again at once.
 TEST(SilentLinks, APeerThatAnswersOnceProvesNothing) {
-  SilentLinks links(1, 1.5);
+  SilentLinks links(1, 1.5, 0);
   report(links, {{1, 2}}, 10, 10);
   report(links, {{1, 2}}, 11, 20, {PeerId(2)});
   EXPECT_FALSE(links.worst(20, kAllAreHeard));
 }
 
 TEST(SilentLinks, AnAnswerToAnOlderPingIsNone) {
-  SilentLinks links(1, 1.5);
+  SilentLinks links(1, 1.5, 0);
   for (double now_s = 10; now_s < 20; ++now_s) {
     links.reported(PeerId(1), PeerId(2), now_s);
     for (const std::int32_t peer : {1, 2}) links.answered(PeerId(peer), 9);
@@ -105,7 +124,7 @@ TEST(SilentLinks, AnAnswerToAnOlderPingIsNone) {
 }
 
 TEST(SilentLinks, ReportsThatComeAllAtOnceProveNothing) {
-  SilentLinks links(1, 1.5);
+  SilentLinks links(1, 1.5, 0);
   for (int i = 0; i < 9; ++i) report(links, {{1, 2}}, 10, 10);
   EXPECT_FALSE(links.worst(11.4, kAllAreHeard));
 }
