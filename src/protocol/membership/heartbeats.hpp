@@ -33,9 +33,10 @@ class Heartbeats {
   using SignOfLife = std::function<HeartbeatMessage(PeerId to)>;
   /// Whom beat() pings.
   struct Awaited {
-    FlatSet<PeerId>
-        judged;             ///< at once, and with every beat after half of `very_late_s` of silence
-    FlatSet<PeerId> owing;  ///< after `quiet_s` of silence, and as long after each ping again
+    /// At once, and with every beat after half of `very_late_s` of silence.
+    FlatSet<PeerId> judged;
+    /// After `quiet_s` of silence, and as long after each ping again.
+    FlatSet<PeerId> owing;
     double quiet_s = 0;
   };
   /// Sends the heartbeats that are due, and pings. If this peer itself comes late by more than one
