@@ -17,6 +17,8 @@ WallClock::WallClock() : start_s_(monotonic_s()) {}
 
 double WallClock::now_s() const { return monotonic_s() - start_s_; }
 
+double HostClock::now_s() const { return monotonic_s(); }
+
 double process_age_s() { return monotonic_s() - kProcessBeganS; }
 
 }  // namespace swarmpi

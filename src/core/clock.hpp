@@ -6,7 +6,8 @@ namespace swarmpi {
 class Clock {
  public:
   virtual ~Clock() = default;
-  /// Seconds since the start of this process's part of the run; never goes back.
+  /// Seconds since the start of this process's part of the run, or since another moment that stays
+  /// the same; never goes back.
   virtual double now_s() const = 0;
 };
 
@@ -17,6 +18,12 @@ class WallClock final : public Clock {
 
  private:
   double start_s_;
+};
+
+/// Seconds since the host was started: the same in all its processes.
+class HostClock final : public Clock {
+ public:
+  double now_s() const override;
 };
 
 /// Seconds since this process began, as far as it can tell itself.

@@ -33,6 +33,11 @@ class FlatMap {
   }
   const_iterator find(const Key& key) const { return const_cast<FlatMap*>(this)->find(key); }
   bool contains(const Key& key) const { return find(key) != end(); }
+  const_iterator upper_bound(const Key& key) const {
+    return std::upper_bound(
+        entries_.begin(), entries_.end(), key,
+        [](const Key& wanted, const auto& entry) { return wanted < entry.first; });
+  }
   /// REQUIRES: it is there.
   const Value& at(const Key& key) const {
     const const_iterator found = find(key);

@@ -25,6 +25,9 @@ class FlatSet {
   std::size_t size() const { return values_.size(); }
   void clear() { values_.clear(); }
 
+  const_iterator lower_bound(const Value& value) const {
+    return std::lower_bound(values_.begin(), values_.end(), value);
+  }
   bool contains(const Value& value) const {
     return std::binary_search(values_.begin(), values_.end(), value);
   }

@@ -188,7 +188,9 @@ TEST(Leader, CommitsNothingWhileReplicasHoldDifferentGradients) {
       ++seals;
       const bool in_doubt = send->to != PeerId(2);
       ASSERT_EQ(seal->stages.size(), in_doubt ? 1u : 0u) << "stage 1 is not";
-      if (in_doubt) EXPECT_EQ(seal->stages[0].attempt, 1);
+      if (in_doubt) {
+        EXPECT_EQ(seal->stages[0].attempt, 1);
+      }
     }
     commits += std::holds_alternative<CommitMessage>(send->message.body) ? 1 : 0;
   }

@@ -9,7 +9,6 @@
 
 #include "core/overloaded.hpp"
 #include "protocol/ending_words.hpp"
-#include "protocol/membership/beat_period.hpp"
 #include "protocol/messages/lanes.hpp"
 
 namespace swarmpi {
@@ -467,7 +466,7 @@ void Peer::receive(const TermOver& over) {
 
 void Peer::watch_others() {
   if (!membership_.contains(self_)) return;  // only joining
-  failure_detector_.set_period(beat_period_s(plan_.swarm, membership_.members()));
+  failure_detector_.set_period();
   awake_.set_most(kLongestGapBeats * failure_detector_.period_s());
   std::vector<PeerId> watched{membership_.leader()};
   // Whoever is about to lead may know of deaths that this peer has not heard of.

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "core/check.hpp"
@@ -13,7 +12,10 @@ namespace swarmpi {
 void VirtualWorld::add(PeerId id, std::unique_ptr<Peer> peer, VirtualCompute& compute,
                        double start_s, double clock_offset_s) {
   const auto index = static_cast<std::size_t>(id.value);
-  if (index >= members_.size()) members_.resize(index + 1);
+  if (index >= members_.size()) {
+    members_.resize(index + 1);
+    died_.resize(index + 1);
+  }
   SWARMPI_CHECK(!members_[index], "the id of a peer is never used again");
   members_[index] = std::make_unique<Member>();
   Member& member = *members_[index];
@@ -30,6 +32,7 @@ bool VirtualWorld::kill(PeerId id) {
   Member& victim = this->member(id);
   if (!victim.is_active()) return false;
   victim.peer.reset();
+  died_[static_cast<std::size_t>(id.value)] = true;
   --active_;
   if (collectives_) collectives_->died(id);
   if (!victim.declared_dead) tell_of_death(id);
@@ -39,6 +42,7 @@ bool VirtualWorld::kill(PeerId id) {
 void VirtualWorld::tell_of_death(PeerId id) {
   for (const auto& other : members_) {
     if (!other || !other->is_active() || other->id == id) continue;
+    if (dead(id)) other->forget(id);
     const DeathPropagation spread = links_.death_propagation(id, other->id);
     const Nanoseconds last = after(spread.messages_until_s);
     if (dead(id) && last != kNever) last_arrival_from_dead_[{id, other->id}] = last;
@@ -219,9 +223,8 @@ std::optional<Event> VirtualWorld::event_of(Member& member, const Written& write
 }
 
 bool VirtualWorld::lost_with_sender(PeerId to, const Event& event) const {
-  if (last_arrival_from_dead_.empty()) return false;
   const auto* arrived = std::get_if<MessageArrived>(&event);
-  if (arrived == nullptr) return false;
+  if (arrived == nullptr || !died_[static_cast<std::size_t>(arrived->from.value)]) return false;
   const auto last = last_arrival_from_dead_.find({arrived->from, to});
   return last != last_arrival_from_dead_.end() && now_ > last->second;
 }

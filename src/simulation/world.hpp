@@ -138,6 +138,11 @@ class VirtualWorld {
     LastMessage& last(PeerId to, const Message& message) {
       return (overtakes(message) ? last_overtaking : last_message)[to];
     }
+    /// The peer is dead: nothing is sent to it any more.
+    void forget(PeerId other) {
+      last_message.erase(other);
+      last_overtaking.erase(other);
+    }
   };
   /// A message that has waited at its sender leaves it.
   struct Leaving {
@@ -253,6 +258,7 @@ class VirtualWorld {
   DiskModel& disks_;
   VirtualDisk& disk_;
   std::vector<std::unique_ptr<Member>> members_;  // by id; null where there is no such peer
+  std::vector<bool> died_;                        // by id: small, for it is asked at each message
   std::map<std::pair<PeerId, PeerId>, Nanoseconds>
       last_arrival_from_dead_;                     // by dead peer and receiver
   std::map<std::pair<PeerId, PeerId>, Cut> cuts_;  // by sender and receiver

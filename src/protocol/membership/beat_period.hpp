@@ -10,12 +10,12 @@
 namespace swarmpi {
 
 /// Up to so many members swarm.heartbeat_s holds; it grows with their number from there on, but
-/// within the time to suspicion several must come.
-inline double beat_period_s(const SwarmConfig& swarm, std::size_t members) {
-  constexpr double kMembers = 32;
-  constexpr double kBeatsToSuspicion = 5;
+/// within the time for which whoever waits for them is patient several must come.
+inline double beat_period_s(const SwarmConfig& swarm, std::size_t members, double patience_s) {
+  constexpr double kMembers = 16;
+  constexpr double kBeatsToSuspicion = 4;
   const double grown_s = swarm.heartbeat_s * static_cast<double>(members) / kMembers;
-  const double most_s = swarm.suspect_after_s / kBeatsToSuspicion;
+  const double most_s = patience_s / kBeatsToSuspicion;
   return std::max(swarm.heartbeat_s, std::min(grown_s, most_s));
 }
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "protocol/membership/beat_period.hpp"
+
 namespace swarmpi {
 namespace {
 
@@ -14,9 +16,6 @@ constexpr double kReportCounts = 1.0 / 3;
 // The patience of all others over the leader's. A peer that cannot reach a live leader is killed on
 // the leader's order before its own patience ends.
 constexpr double kLongerThanTheLeader = 1.5;
-// Whoever owes something is pinged after so many times suspect_after_s of silence: replicas of a
-// reduction send to each other every few seconds only, and a death the leader sees without that.
-constexpr double kPingsAfter = 0.75;
 // A peer that was heard within this part of the patience counts as not silent.
 constexpr double kHeardRecently = 0.5;
 // Whoever would have the leader killed asks the others after this part of its patience whether they
@@ -36,9 +35,21 @@ FailureDetector::FailureDetector(const Membership& membership, const RunPlan& pl
                   kHeardRecently * plan.swarm.suspect_after_s),
       words_(plan.swarm.heartbeat_s, plan.swarm.suspect_after_s),
       silent_links_(plan.swarm.heartbeat_s, kReportCounts * plan.swarm.suspect_after_s,
-                    kPingsAfter * plan.swarm.suspect_after_s) {}
+                    plan.swarm.suspect_after_s) {}
 
 // ---- Signs of life
+
+void FailureDetector::set_period() {
+  const SwarmConfig& swarm = plan_.swarm;
+  const std::size_t members = membership_.members();
+  const double of_others_s = beat_period_s(swarm, members, swarm.suspect_after_s);
+  const bool are_patient = plan_.recovers && membership_.leads();
+  heartbeats_.set_period(
+      are_patient ? beat_period_s(swarm, members, kLongerThanTheLeader * swarm.suspect_after_s)
+                  : of_others_s);
+  words_.set_period(of_others_s);
+  silent_links_.set_period(of_others_s);
+}
 
 void FailureDetector::heard(PeerId from, double now_s) {
   if (!words_.stands_still(from)) heartbeats_.heard(from, now_s);
@@ -77,7 +88,9 @@ void FailureDetector::beat(double now_s, const FlatSet<PeerId>& who_owe,
     awaited.judged.insert(asked.begin(), asked.end());
     awaited.judged.insert(who_decide.begin(), who_decide.end());
     awaited.owing = who_owe;
-    awaited.quiet_s = kPingsAfter * plan_.swarm.suspect_after_s;
+    // Replicas of a reduction send to each other every few seconds only, and a death the leader
+    // sees without pings.
+    awaited.quiet_s = plan_.swarm.suspect_after_s;
   }
   const HeartbeatMessage for_all = heartbeat_for_all(now_s);
   const auto sign_of_life = [&](PeerId to) {
@@ -297,6 +310,7 @@ std::optional<Suspicion> FailureDetector::suspicion(PeerId peer) const {
 void FailureDetector::forget(PeerId peer) {
   kill_orders_.erase(peer);
   pardons_.erase(peer);
+  heartbeats_.forget(peer);
   words_.forget(peer);
   silent_links_.forget(peer);
 }

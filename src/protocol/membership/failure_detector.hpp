@@ -36,12 +36,10 @@ class FailureDetector {
 
   // ---- Signs of life
 
-  /// Of heartbeats, as of now; all members have the same.
-  void set_period(double period_s) {
-    heartbeats_.set_period(period_s);
-    words_.set_period(period_s);
-    silent_links_.set_period(period_s);
-  }
+  /// How often this peer and the others send heartbeats from now on: the leader, for whom all
+  /// others are more patient, more rarely where there are many.
+  void set_period();
+  /// Of those that this peer sends.
   double period_s() const { return heartbeats_.period_s(); }
   /// Exchanges heartbeats with these peers from now on. `pings_others`: beat() is due even if there
   /// are none.

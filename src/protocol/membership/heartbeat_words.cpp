@@ -1,7 +1,5 @@
 #include "protocol/membership/heartbeat_words.hpp"
 
-#include <utility>
-
 namespace swarmpi {
 namespace {
 
@@ -12,22 +10,21 @@ constexpr double kPeriodsThatProve = 2;
 
 void HeartbeatWords::came(PeerId from, const HeartbeatMessage& beat, double now_s,
                           std::optional<double> regular_since_s) {
-  const auto before = last_.find(from);
-  Last last{beat, now_s, false, std::nullopt};
-  const bool handles_nothing = before != last_.end() && before->second.beat.handled == beat.handled;
-  last.stands_still = handles_nothing && beat.oldest_waits_s > patience_s_;
+  const auto [entry, is_new] = last_.try_emplace(from);
+  Last& last = entry->second;
+  const bool handles_nothing = !is_new && last.beat.handled == beat.handled;
+  if (handles_nothing && beat.oldest_waits_s > patience_s_) {
+    stand_still_.insert(from);
+  } else {
+    stand_still_.erase(from);
+  }
   // What this peer has said since may not have come there yet.
   const bool was_to_hear = regular_since_s && now_s - *regular_since_s > patience_s_;
-  if (was_to_hear && beat.you_silent_s > patience_s_) {
-    const bool again = before != last_.end() && before->second.deaf_since_s;
-    last.deaf_since_s = again ? *before->second.deaf_since_s : now_s;
-  }
-  last_[from] = std::move(last);
-}
-
-bool HeartbeatWords::stands_still(PeerId peer) const {
-  const auto last = last_.find(peer);
-  return last != last_.end() && last->second.stands_still;
+  const bool is_deaf = was_to_hear && beat.you_silent_s > patience_s_;
+  if (!is_deaf) last.deaf_since_s.reset();
+  if (is_deaf && !last.deaf_since_s) last.deaf_since_s = now_s;
+  last.beat = beat;
+  last.at_s = now_s;
 }
 
 bool HeartbeatWords::hears(PeerId peer, PeerId leader, double now_s) const {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/flat_map.hpp"
+#include "core/flat_set.hpp"
 #include "protocol/messages/messages.hpp"
 
 namespace swarmpi {
@@ -21,26 +22,29 @@ class HeartbeatWords {
             std::optional<double> regular_since_s);
   /// Whether events wait at the peer for longer than the leader's patience and none is handled:
   /// then nothing that comes from it is a sign of life.
-  bool stands_still(PeerId peer) const;
+  bool stands_still(PeerId peer) const { return stand_still_.contains(peer); }
   /// Whether the peer says that it takes this one for the leader, too, and has heard it within the
   /// leader's patience.
   bool hears(PeerId peer, PeerId leader, double now_s) const;
   /// The peers that are heard, but have not heard this one for longer than the leader's patience,
   /// and have said so for two periods; not if this peer may have been silent itself.
   std::set<PeerId> deaf(double now_s) const;
-  void forget(PeerId peer) { last_.erase(peer); }
+  void forget(PeerId peer) {
+    last_.erase(peer);
+    stand_still_.erase(peer);
+  }
 
  private:
   struct Last {
     HeartbeatMessage beat;
     double at_s = 0;
-    bool stands_still = false;
     std::optional<double> deaf_since_s;
   };
 
   double period_s_;
   double patience_s_;
   FlatMap<PeerId, Last> last_;
+  FlatSet<PeerId> stand_still_;  // few or none: asked for at each message
 };
 
 }  // namespace swarmpi

@@ -28,6 +28,8 @@ class Heartbeats {
   void watch(const std::vector<PeerId>& peers, double now_s, bool pings_others);
   /// A message has come; any is a sign of life.
   void heard(PeerId from, double now_s);
+  /// The peer is dead.
+  void forget(PeerId peer) { last_message_s_.erase(peer); }
   /// When beat() is due next; nothing for a peer that watches and pings nobody.
   std::optional<double> due_s() const;
   using SignOfLife = std::function<HeartbeatMessage(PeerId to)>;

@@ -32,13 +32,13 @@ TEST(Heartbeats, AreSentEveryPeriod) {
 
 TEST(Heartbeats, ALargeSwarmSendsThemMoreRarelyButOftenEnoughForSuspicion) {
   const SwarmConfig swarm;
-  EXPECT_EQ(beat_period_s(swarm, 2), swarm.heartbeat_s);
-  EXPECT_EQ(beat_period_s(swarm, 32), swarm.heartbeat_s);
-  EXPECT_DOUBLE_EQ(beat_period_s(swarm, 64), 2 * swarm.heartbeat_s);
-  EXPECT_DOUBLE_EQ(beat_period_s(swarm, 10'000), swarm.suspect_after_s / 5);
+  EXPECT_EQ(beat_period_s(swarm, 2, 3), swarm.heartbeat_s);
+  EXPECT_EQ(beat_period_s(swarm, 16, 3), swarm.heartbeat_s);
+  EXPECT_DOUBLE_EQ(beat_period_s(swarm, 32, 3), 2 * swarm.heartbeat_s);
+  EXPECT_DOUBLE_EQ(beat_period_s(swarm, 10'000, 3), 3.0 / 4);
   SwarmConfig slow;
   slow.heartbeat_s = 2;
-  EXPECT_EQ(beat_period_s(slow, 10'000), 2) << "as the deck says, at least";
+  EXPECT_EQ(beat_period_s(slow, 10'000, 3), 2) << "as the deck says, at least";
 }
 
 TEST(Heartbeats, ANewPeriodHoldsFromTheNextBeatOn) {

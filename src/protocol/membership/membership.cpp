@@ -13,21 +13,44 @@ Membership::Membership(PeerId self, InitialMembership initial, const RunPlan& pl
 }
 
 void Membership::adopt(ViewRef view) {
-  const std::vector<PeerId> before = view_ ? view_->ids() : initial_.all(), &now = view->ids();
-  std::vector<PeerId> gone;
-  std::set_difference(before.begin(), before.end(), now.begin(), now.end(),
-                      std::back_inserter(gone));
-  dead_.insert(gone.begin(), gone.end());
-  // A member that the new leader had not heard of, and left out, may have joined again.
-  erase_if(dead_, [&](PeerId peer) { return view->contains(peer) && !lost_.contains(peer); });
+  const std::vector<PeerId> initial = view_ ? std::vector<PeerId>() : initial_.all();
+  const std::vector<PeerId>&before = view_ ? view_->ids() : initial, &now = view->ids();
+  // Most views differ from the last in one peer of thousands.
+  auto [was, is] = std::mismatch(before.begin(), before.end(), now.begin(), now.end());
+  while (was != before.end() || is != now.end()) {
+    if (is == now.end() || (was != before.end() && *was < *is)) {
+      set_dead(*was++, true);
+    } else if (was == before.end() || *is < *was) {
+      // A member that the new leader had not heard of, and left out, may have joined again.
+      if (!lost_.contains(*is)) set_dead(*is, false);
+      ++is;
+    } else {
+      ++was, ++is;
+    }
+  }
   order_.merge(view->order());
   view_ = std::move(view);
+  lowest_living_.reset();
   initial_view_.reset();
 }
 
 bool Membership::lost(PeerId peer) {
   lost_.insert(peer);
-  return dead_.insert(peer);
+  return set_dead(peer, true);
+}
+
+bool Membership::set_dead(PeerId peer, bool dead) {
+  if (is_dead(peer) == dead) return false;
+  const auto index = static_cast<std::size_t>(peer.value);
+  if (index >= is_dead_.size()) is_dead_.resize(index + 1);
+  is_dead_[index] = dead;
+  lowest_living_.reset();
+  if (dead) {
+    dead_.insert(peer);
+  } else {
+    dead_.erase(peer);
+  }
+  return true;
 }
 
 const LeadingOrder& Membership::abstain(std::optional<PeerId> to) {
@@ -79,8 +102,12 @@ PeerId Membership::leader() const {
                            [this](PeerId a, PeerId b) { return order_.comes_before(a, b); });
 }
 
-// Asked for at each event: it looks at no more peers than have died.
 PeerId Membership::lowest_living() const {
+  if (!lowest_living_) lowest_living_ = find_lowest_living();
+  return *lowest_living_;
+}
+
+PeerId Membership::find_lowest_living() const {
   std::optional<PeerId> lowest;
   const auto take = [&](PeerId peer) {
     if (is_dead(peer)) return false;

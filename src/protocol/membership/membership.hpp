@@ -2,6 +2,7 @@
 // What one peer knows of the others: the newest view, who has died or left since, and so who leads.
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -59,7 +60,10 @@ class Membership {
   /// Whether that view contains the peer.
   bool contains(PeerId peer) const;
   const FlatSet<PeerId>& dead() const { return dead_; }
-  bool is_dead(PeerId peer) const { return dead_.contains(peer); }
+  bool is_dead(PeerId peer) const {
+    const auto index = static_cast<std::size_t>(peer.value);
+    return index < is_dead_.size() && is_dead_[index];
+  }
   bool has_left(PeerId peer) const { return left_.contains(peer); }
   bool abstains(PeerId peer) const { return order_.abstains(peer); }
   /// In which order peers lead.
@@ -90,13 +94,19 @@ class Membership {
  private:
   /// The leader while nobody has ever abstained.
   PeerId lowest_living() const;
+  PeerId find_lowest_living() const;
+  /// Whether that is news.
+  bool set_dead(PeerId peer, bool dead);
 
   PeerId self_;
   InitialMembership initial_;  // by id
   const RunPlan& plan_;
   mutable ViewRef initial_view_;  // made if it is asked for before any view
   ViewRef view_;
-  FlatSet<PeerId> dead_;      // as was heard, or as the view says
+  FlatSet<PeerId> dead_;       // as was heard, or as the view says
+  std::vector<bool> is_dead_;  // the same by id: small, for it is asked at each message
+  // Asked for at each event; none: not known since the view or the dead changed.
+  mutable std::optional<PeerId> lowest_living_;
   FlatSet<PeerId> lost_;      // of these: as was heard
   FlatSet<PeerId> left_;      // this peer, too, once it has left
   FlatSet<PeerId> contacts_;  // dead ones included

@@ -17,7 +17,7 @@ constexpr int kAnswersThatProve = 2;
 
 std::vector<PeerId> SilentLinks::reported(PeerId from, PeerId other, double now_s) {
   Report& report = reports_.try_emplace(between(from, other), Report{now_s, now_s}).first->second;
-  if (now_s - report.last_s > validity_s_) report = {now_s, now_s};
+  if (now_s - report.last_s > valid_s()) report = {now_s, now_s};
   report.last_s = now_s;
   report.ends[from].reported_s = now_s;
   std::vector<PeerId> asked;
@@ -62,7 +62,7 @@ void SilentLinks::forget(PeerId peer) {
 std::optional<SilentLinks::Worst> SilentLinks::worst(double now_s,
                                                      const std::function<bool(PeerId)>& is_heard) {
   std::erase_if(reports_, [&](const auto& report) {
-    const bool is_old = now_s - report.second.last_s > validity_s_;
+    const bool is_old = now_s - report.second.last_s > valid_s();
     return is_old || !is_heard(report.first.first) || !is_heard(report.first.second);
   });
   struct Links {
@@ -75,7 +75,7 @@ std::optional<SilentLinks::Worst> SilentLinks::worst(double now_s,
     if (!report.proven) continue;
     const auto reports = [&, &report = report](PeerId peer) {
       const std::optional<double> reported_s = report.ends.at(peer).reported_s;
-      return reported_s && now_s - *reported_s <= validity_s_;
+      return reported_s && now_s - *reported_s <= valid_s();
     };
     for (const auto& [peer, other] : {link, Link(link.second, link.first)}) {
       Links& of = links[peer];

@@ -20,8 +20,8 @@ class SilentLinks {
   static Link between(PeerId one, PeerId other) { return std::minmax(one, other); }
 
   /// A peer that does not hear another reports it every `period_s`; a report is valid for
-  /// `validity_s`, which allows for delays. Of links that are cut at the same time the first
-  /// reports come within `spread_s` and a period.
+  /// `validity_s`, or two periods if that is longer, which allows for delays. Of links that are cut
+  /// at the same time the first reports come within `spread_s` and a period.
   SilentLinks(double period_s, double validity_s, double spread_s)
       : period_s_(period_s), validity_s_(validity_s), spread_s_(spread_s) {}
 
@@ -56,6 +56,8 @@ class SilentLinks {
     std::map<PeerId, End> ends = {};
     bool proven = false;
   };
+
+  double valid_s() const { return std::max(validity_s_, 2 * period_s_); }
 
   double period_s_;
   double validity_s_;

@@ -56,6 +56,14 @@ TEST(SilentLinks, ThePeerThatMostDoNotHearIsWorst) {
   EXPECT_FALSE(links.worst(2.1, kAllAreHeard));
 }
 
+// Reports do not overtake, and come late where the line is busy.
+TEST(SilentLinks, AReportCountsForTwoPeriodsAtLeast) {
+  SilentLinks links(1, 0.3, 0);
+  report(links, {{5, 2}}, 0, 2);
+  EXPECT_EQ(worst_of(links, 3.9), PeerId(5));
+  EXPECT_FALSE(worst_of(links, 4.1));
+}
+
 // All its links were cut at the same time, but each of the others pinged it when that was due.
 TEST(SilentLinks, ThePeerThatMostDoNotHearIsWorstThoughTheyReportOneAfterTheOther) {
   SilentLinks links(1, 1.5, 3);
@@ -87,7 +95,7 @@ TEST(SilentLinks, ALinkThatIsNotReportedAnyMoreIsNotCut) {
   SilentLinks links(1, 1.5, 0);
   report(links, {{1, 2}}, 0, 5);
   EXPECT_TRUE(links.worst(6, kAllAreHeard));
-  EXPECT_FALSE(links.worst(7, kAllAreHeard));
+  EXPECT_FALSE(links.worst(7.1, kAllAreHeard));
 }
 
 TEST(SilentLinks, TheLinkOfAPeerThatTheLeaderDoesNotHearIsNotCut) {

@@ -2,6 +2,7 @@
 // A view says which peers live and which stages each serves. Any number of peers >= 1 can serve any
 // number of stages.
 
+#include <algorithm>
 #include <compare>
 #include <cstdint>
 #include <map>
@@ -74,7 +75,7 @@ class View {
   /// The first in that order: by id, where nobody has abstained yet.
   /// REQUIRES: the view has a member.
   PeerId leader() const;
-  bool contains(PeerId peer) const { return members_.contains(peer); }
+  bool contains(PeerId peer) const { return std::binary_search(ids_.begin(), ids_.end(), peer); }
   bool serves(PeerId peer, StageId stage) const { return has(members_, peer, stage); }
   bool learns(PeerId peer, StageId stage) const { return has(learners_, peer, stage); }
   bool leaves(PeerId peer, StageId stage) const { return has(leaving_, peer, stage); }

@@ -24,9 +24,11 @@ std::vector<BlockRange> cut(const std::vector<Block>& blocks, const BlockRange& 
   std::int64_t passed = 0;  // elements
   BlockRange open{range.first, range.first};
   while (open.end < range.end) {
-    passed += blocks[static_cast<std::size_t>(open.end++)].count;
-    const auto closed = static_cast<std::int64_t>(chunks.size());
-    if (passed * wanted < (closed + 1) * all) continue;
+    const std::int64_t due = ((std::ssize(chunks) + 1) * all + wanted - 1) / wanted;
+    while (open.end < range.end && (passed < due || open.end == open.first)) {
+      passed += blocks[static_cast<std::size_t>(open.end++)].count;
+    }
+    if (passed < due) break;
     chunks.push_back(open);
     open.first = open.end;
   }

@@ -16,10 +16,6 @@ std::uint64_t hash_of(const SharedDoubles& squares) {
   return hash_bytes(squares.data(), squares.size() * sizeof(double));
 }
 
-bool is_in(const std::vector<PeerId>& peers, PeerId peer) {
-  return std::find(peers.begin(), peers.end(), peer) != peers.end();
-}
-
 }  // namespace
 
 Reduction::Reduction(ReductionPlan plan, const Reduction* before)
@@ -168,11 +164,10 @@ void Reduction::collective_is_done(const Cover& cover) {
 
 void Reduction::receive(const ShareMessage& message, PeerId from) {
   Chunk& chunk = at(message.chunk);
-  if (chunk.fact || chunk.begun || is_in(chunk.heard, from)) return;  // arrived twice
-  chunk.heard.push_back(from);
+  if (chunk.fact || chunk.begun || chunk.shares.contains(from)) return;  // arrived twice
   bytes_received_ += size_of(message.sums);
   chunk.shares[from] = {message.sums, message.cover};
-  if (static_cast<std::int64_t>(chunk.heard.size()) == awaited(message.chunk)) {
+  if (static_cast<std::int64_t>(chunk.shares.size()) == awaited(message.chunk)) {
     due_.push_back(message.chunk);
   }
 }
@@ -332,7 +327,7 @@ std::string Reduction::waiting_for() const {
     std::string missing;
     if (!chunk.begun) {
       for (const PeerId peer : plan_.replicas) {
-        if (peer != plan_.self && !is_in(chunk.heard, peer)) {
+        if (peer != plan_.self && !chunk.shares.contains(peer)) {
           missing += fmt::format(" {}", peer.value);
         }
       }

@@ -113,8 +113,7 @@ class Reduction {
 
  private:
   struct Chunk {
-    FlatMap<PeerId, PartialSums> shares;  // that came, until they are added
-    std::vector<PeerId> heard;            // whose shares have come, in that order
+    FlatMap<PeerId, PartialSums> shares;  // that have come, until they are added
     bool begun = false;                   // its ShareJob or ReduceJob was handed out
     bool reduced = false;                 // the result is here
     bool placed = false;                  // and in the reduced gradient

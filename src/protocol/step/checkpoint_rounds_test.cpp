@@ -74,7 +74,7 @@ TEST(CheckpointRounds, WhereEachReplicaOwnsARangeAllWriteAndNobodyCanDoItForAnot
   EXPECT_EQ(manifest.value()->files.size(), 3u);
 
   scene.begin();
-  scene.stored(1, 0, 6);
+  (void)scene.stored(1, 0, 6);
   const auto wrong = scene.stored(0, 0, 5);
   EXPECT_EQ(wrong.status().code(), ExitStatus::no);
   EXPECT_NE(wrong.status().message().find("what peers 0,1 have written of stage 0"),

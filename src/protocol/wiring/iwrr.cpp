@@ -33,8 +33,8 @@ bool is_like(double one_s, double other_s) {
 PeerId InterleavedRoundRobin::choose(const MicrobatchId&) {
   SWARMPI_CHECK(!queue_.empty(), "a router needs a peer to choose");
   const PeerId first = queue_.begin()->peer;  // (2)
-  queue_.erase(queue_.begin());
-  Candidate& chosen = candidates_.at(first);
+  queue_.erase(*queue_.begin());
+  Candidate& chosen = candidates_.find(first)->second;
   chosen.priority += chosen.time.expected();  // (3)
   chosen.draw = draws_.bits();
   enqueue(first, chosen);
@@ -82,11 +82,12 @@ void InterleavedRoundRobin::set_peers(const std::vector<PeerId>& peers, std::siz
   peers_ = peers;
   last_estimate_ = initial_estimate();
   const double before = lowest_priority();
-  const std::set<PeerId> wanted(peers.begin(), peers.end());
-  std::erase_if(candidates_,
-                [&](const auto& candidate) { return !wanted.contains(candidate.first); });  // (6)
+  FlatSet<PeerId> wanted;
+  wanted.insert(peers.begin(), peers.end());
+  erase_if(candidates_,
+           [&](const auto& candidate) { return !wanted.contains(candidate.first); });  // (6)
   const double lowest = candidates_.empty() ? before : lowest_priority();
-  std::map<PeerId, Candidate> newcomers;
+  FlatMap<PeerId, Candidate> newcomers;
   for (const PeerId peer : wanted) {
     if (candidates_.contains(peer)) continue;
     Candidate& newcomer = newcomers[peer];
@@ -94,7 +95,7 @@ void InterleavedRoundRobin::set_peers(const std::vector<PeerId>& peers, std::siz
     newcomer.time.initial = last_estimate_;
     newcomer.draw = draws_.bits();
   }
-  candidates_.merge(newcomers);
+  for (const auto& [peer, newcomer] : newcomers) candidates_.try_emplace(peer, newcomer);
   sender_ = sender;
   std::size_t place = 0;
   for (auto& [peer, candidate] : candidates_) candidate.place = place++;

@@ -27,10 +27,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
-#include <set>
 #include <vector>
 
+#include "core/flat_map.hpp"
+#include "core/flat_set.hpp"
 #include "core/random.hpp"
 #include "protocol/wiring/router.hpp"
 
@@ -99,8 +99,8 @@ class InterleavedRoundRobin : public Router {
   RandomStream draws_;
   std::size_t sender_ = 0;
   std::vector<PeerId> peers_;  // as they were set
-  std::map<PeerId, Candidate> candidates_;
-  std::set<QueueEntry> queue_;
+  FlatMap<PeerId, Candidate> candidates_;
+  FlatSet<QueueEntry> queue_;
   bool anything_measured_ = false;
   double last_estimate_ = 1;  ///< a microbatch counts 1 until the first one is measured
 };
