@@ -1,14 +1,17 @@
 """Peers whose preemption is emulated: they fall silent, and others may come in their place; peers
 behind emulated links, and peers that compute nothing.
 
-Needs no MPI that reports deaths. The program under test is $SWARMPI, its launcher $SWARMPI_MPIRUN.
+Needs an MPI that reports deaths for one test only. The program under test is $SWARMPI, its
+launcher $SWARMPI_MPIRUN.
 """
 
+import os
 import re
+import signal
 import unittest
 
-from harness.swarm import MPIRUN
-from harness.test_case import ReferenceTest
+from harness.swarm import MPIRUN, reports_deaths
+from harness.test_case import DisturbedSwarmTest, ReferenceTest
 
 STEPS = 600
 SETTINGS = (f"train.steps={STEPS}", "output.checkpoint_every=50", "output.validate_every=0")
@@ -21,6 +24,28 @@ overhead_s = 1.5e-3
 peers = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
 device = "slow"
 """
+
+
+def seconds(out):
+    """What a summary says that the run took."""
+    return float(re.search(r"\nwall time +([0-9.]+) s\n", out)[1])
+
+
+def sites(up_mbps, mbps):
+    """Settings that put the first two of four peers at one site, and the others at another.
+
+    All that leaves the first shares its uplink, and all between the two the route.
+    """
+    rows = (
+        '{peers = [0, 1, 4, 5], device = "slow", site = "a"}',
+        '{peers = [2, 3, 6, 7], device = "slow", site = "b"}',
+    )
+    return (
+        f"sites.a={{up_mbps = {up_mbps}}}",
+        "sites.b={}",
+        f'routes=[{{sites = ["a", "b"], latency_s = 0.002, mbps = {mbps}}}]',
+        f"peers=[{', '.join(rows)}]",
+    )
 
 
 class EmulatedTest(ReferenceTest):
@@ -224,14 +249,10 @@ class Links(EmulatedTest):
         peers = f'{{peers = {listed}, device = "slow", link = "home"}}'
         return f"links.home={{{keys}}}", f"peers=[{peers}]"
 
-    def seconds(self, out):
-        """What the summary says that the run took."""
-        return float(re.search(r"\nwall time +([0-9.]+) s\n", out)[1])
-
     def test_a_step_waits_for_the_latency(self):
         out = self.assert_undisturbed(*self.behind(latency_s=0.01))
         self.assertNotIn("suspect", out)
-        self.assertGreaterEqual(self.seconds(out), 30 * self.ways_of_a_step * 0.02)
+        self.assertGreaterEqual(seconds(out), 30 * self.ways_of_a_step * 0.02)
 
     def test_a_jittery_link_keeps_the_order(self):
         out = self.assert_undisturbed(*self.behind(latency_s=0.002, jitter_s=0.01))
@@ -250,6 +271,32 @@ class Links(EmulatedTest):
         )
         for said in (r"peer 1 +kill", r"peer 0 +kill", r"peer 4 +join", r"peer 5 +join"):
             self.assertRegex(out, said)
+
+    def test_peers_die_and_come_that_share_a_line(self):
+        out = self.assert_undisturbed(
+            *sites(up_mbps=20, mbps=15),
+            *self.trace("0.6,kill,1", "0.9,kill,2", "1.1,join,4", "1.3,join,6"),
+        )
+        for said in (r"peer 1 +kill", r"peer 2 +kill", r"peer 4 +join", r"peer 6 +join"):
+            self.assertRegex(out, said)
+
+
+@unittest.skipUnless(MPIRUN, "there is no mpirun")
+@unittest.skipUnless(reports_deaths(), "this MPI reports no deaths")
+class KilledAtASite(DisturbedSwarmTest):
+    """Ranks that share a line with others, until they are killed or stopped."""
+
+    settings = ("train.steps=100", "output.checkpoint_every=10", "output.validate_every=0")
+
+    def test_the_others_go_on(self):
+        self.add_to_deck(DEVICES)
+        shared = sites(up_mbps=40, mbps=30)
+        swarm, pids, run = self.started("sites", "compute.fidelity=emulated", *shared)
+        os.kill(pids[1], signal.SIGKILL)
+        self.wait_for_checkpoint("sites", 50, swarm)
+        os.kill(pids[2], signal.SIGSTOP)
+        out = self.assert_undisturbed(swarm, run)
+        self.assertRegex(out, r"peer 2 +kill")
 
 
 @unittest.skipUnless(MPIRUN, "there is no mpirun")
@@ -273,6 +320,18 @@ class Hollow(EmulatedTest):
         self.assertEqual(status, 2, err)
         self.assertIn("is simulated and", err)
         self.assertEqual(self.run_program("compare", run, run)[0], 0)
+
+    def test_lines_that_peers_share_carry_as_much_as_in_virtual_time(self):
+        shared = sites(up_mbps=10, mbps=6)
+        real, _ = self.hollow(*shared)
+        arguments, _ = self.training(
+            "simulated", *self.settings, *shared, "swarm.stages=2", "swarm.peers=4",
+            "compute.kernels=none", "compute.fidelity=emulated", quiet=False,
+        )
+        status, simulated, err = self.run_program("simulate", *arguments[1:])
+        self.assertEqual(status, 0, err)
+        self.assertGreater(seconds(real), 0.95 * seconds(simulated))
+        self.assertLess(seconds(real), 1.2 * seconds(simulated) + 1)
 
     def test_wide_stages_fit(self):
         self.hollow("model.width=4096", "model.heads=32", "train.steps=3", ranks=8)

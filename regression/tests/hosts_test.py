@@ -36,6 +36,18 @@ class Hosts(OnHosts):
         out = self.assert_undisturbed(swarm, run)
         self.assertRegex(out, r"peer 2 +leader")
 
+    def test_peers_of_several_hosts_share_no_emulated_line(self):
+        site = ("sites.a={up_mbps = 5}", 'peers=[{site = "a"}]', "compute.fidelity=emulated")
+        for options in ((), ("--dry-run",)):
+            with self.subTest(options=options):
+                arguments, run = self.training("sites", *self.settings, "swarm.stages=2", *site)
+                swarm = self.swarm_on_hosts("sites", (*arguments, *options))
+                status, _, err = swarm.result(60)
+                self.assertEqual(status, 2, err)
+                self.assertIn("sites.a: up_mbps is shared by several peers", err)
+                self.assertIn("start all 6 on one host", err)
+                self.assertEqual(os.listdir(os.path.dirname(run)), [], "nothing is left behind")
+
     def test_a_stopped_rank_is_killed_by_its_neighbour(self):
         swarm, pids, run = self.start_on_hosts("stopped", "swarm.suspect_after_s=1")
         os.kill(pids[4], signal.SIGSTOP)

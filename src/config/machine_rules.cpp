@@ -125,29 +125,15 @@ Broken check_peer_lists(const Config& config) {
   return std::nullopt;
 }
 
-/// What several peers share no rank can emulate by itself.
-Broken check_emulated_lines(const Config& config) {
-  if (config.compute.fidelity != Fidelity::emulated) return std::nullopt;
-  const auto refuse = [](const std::string& key, const std::string& id) {
-    return BrokenRule{{id + "." + key, id, "compute.fidelity"},
-                      (id.starts_with("routes") ? "routes" : id) + "." + key +
-                          " is shared by several peers, which compute.fidelity = \"emulated\" is "
-                          "not available for in this version: each rank knows its own messages"};
-  };
-  std::set<std::string> peopled;
-  for (const PeersConfig& peers : config.peer_classes) peopled.insert(peers.site);
-  for (const SiteConfig& site : config.sites) {
-    if (!peopled.contains(site.name)) continue;
-    const std::string id = "sites." + site.name;
-    if (site.up_mbps > 0) return refuse("up_mbps", id);
-    if (site.down_mbps > 0) return refuse("down_mbps", id);
-  }
-  for (std::size_t row = 0; row < config.routes.size(); ++row) {
-    const RouteConfig& route = config.routes[row];
-    const bool used = peopled.contains(route.sites[0]) && peopled.contains(route.sites[1]);
-    if (used && route.mbps > 0) return refuse("mbps", "routes[" + std::to_string(row) + "]");
-  }
-  return std::nullopt;
+/// A process that is started later finds no memory that the others share.
+Broken check_spawned_lines(const Config& config) {
+  if (config.compute.fidelity != Fidelity::emulated || !config.swarm.spawn) return std::nullopt;
+  const std::optional<CommonRate> common = common_rate(config);
+  if (!common) return std::nullopt;
+  return BrokenRule{{"swarm.spawn"},
+                    "swarm.spawn = true starts processes that do not know what others send over " +
+                        common->id + "." + common->key +
+                        ", which peers share: leave one of the two out"};
 }
 
 /// Who computes nothing is emulated or simulated, and none of its peers computes.
@@ -182,12 +168,31 @@ bool kernels_differ(PeerKernels of_peers, Kernels of_all) {
   return of_peers != PeerKernels::as_all && name_of(of_peers) != name_of(of_all);
 }
 
+std::optional<CommonRate> common_rate(const Config& config) {
+  std::set<std::string> peopled;
+  for (const PeersConfig& peers : config.peer_classes) peopled.insert(peers.site);
+  for (const SiteConfig& site : config.sites) {
+    if (!peopled.contains(site.name)) continue;
+    const std::string id = "sites." + site.name;
+    if (site.up_mbps > 0) return CommonRate{id, "up_mbps"};
+    if (site.down_mbps > 0) return CommonRate{id, "down_mbps"};
+  }
+  for (std::size_t row = 0; row < config.routes.size(); ++row) {
+    const RouteConfig& route = config.routes[row];
+    const bool used = peopled.contains(route.sites[0]) && peopled.contains(route.sites[1]);
+    if (used && route.mbps > 0) {
+      return CommonRate{"routes[" + std::to_string(row) + "]", "mbps"};
+    }
+  }
+  return std::nullopt;
+}
+
 std::optional<BrokenRule> broken_rule_of_machines(const Config& config) {
   for (const DeviceConfig& device : config.devices) {
     if (auto broken = check_device(device)) return broken;
   }
   if (auto broken = check_routes(config)) return broken;
-  if (auto broken = check_emulated_lines(config)) return broken;
+  if (auto broken = check_spawned_lines(config)) return broken;
   if (auto broken = check_no_kernels(config)) return broken;
   return check_peer_lists(config);
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "config/deck.hpp"
+#include "config/machine_rules.hpp"
 
 namespace swarmpi {
 namespace {
@@ -253,11 +254,18 @@ TEST(Tables, ANetworkIsLinksSitesAndRoutes) {
   EXPECT_TRUE(deck_differences(config, config_of(resolved_deck(config))).empty());
 }
 
-TEST(Tables, ASharedLineThatNoPeerHasIsNotInTheWayOfEmulation) {
-  const Config config = config_of(
-      "[compute]\nfidelity = \"emulated\"\n[sites.a]\nup_mbps = 5\n[sites.b]\n[[routes]]\n"
-      "sites = [\"a\", \"b\"]\nmbps = 7\n[[peers]]\nsite = \"b\"");
-  EXPECT_EQ(config.routes.at(0).mbps, 7);
+TEST(Tables, ALineIsSharedWhereItIsBetweenPeersAndItsRateIsBounded) {
+  const std::string sites =
+      "[sites.a]\nup_mbps = 5\n[sites.b]\n[[routes]]\n"
+      "sites = [\"a\", \"b\"]\nmbps = 7\n[[peers]]\npeers = [0]\n";
+  EXPECT_FALSE(common_rate(config_of(sites + "site = \"b\"")));
+  EXPECT_EQ(common_rate(config_of(sites + "site = \"a\""))->key, "up_mbps");
+  const std::string both =
+      "[sites.a]\n[sites.b]\n[[routes]]\nsites = [\"a\", \"b\"]\n"
+      "mbps = 7\n[[peers]]\npeers = [0]\nsite = \"a\"\n[[peers]]\n"
+      "site = \"b\"";
+  EXPECT_EQ(common_rate(config_of(both))->key, "mbps");
+  EXPECT_EQ(common_rate(config_of(both))->id, "routes[0]");
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -276,11 +284,10 @@ INSTANTIATE_TEST_SUITE_P(
                 "[[routes]]\nsites = [\"b\", \"a\"]",
                 "d.toml:6: routes.sites: there is a route between \"b\" and \"a\" already: one "
                 "is for both directions"},
-        BadDeck{"[compute]\nfidelity = \"emulated\"\n[sites.a]\nup_mbps = 5\n[[peers]]\n"
-                "site = \"a\"",
-                "d.toml:4: sites.a.up_mbps is shared by several peers, which compute.fidelity = "
-                "\"emulated\" is not available for in this version: each rank knows its own "
-                "messages"},
+        BadDeck{"[swarm]\nspawn = true\n[compute]\nfidelity = \"emulated\"\n[sites.a]\n"
+                "up_mbps = 5\n[[peers]]\nsite = \"a\"",
+                "d.toml:2: swarm.spawn = true starts processes that do not know what others send "
+                "over sites.a.up_mbps, which peers share: leave one of the two out"},
         BadDeck{"[compute]\nkernels = \"none\"",
                 "d.toml:2: compute.kernels = \"none\" computes nothing: it needs "
                 "compute.fidelity = \"emulated\""},

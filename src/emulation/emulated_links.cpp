@@ -31,8 +31,8 @@ bool emulates_links(const Config& config) {
 }
 
 EmulatedLinks::EmulatedLinks(PeerId self, Transport& below, const Config& config,
-                             const Clock& clock)
-    : self_(self), below_(below), clock_(clock), network_(config, kAhead) {}
+                             const Clock& clock, CommonLines* common)
+    : self_(self), below_(below), clock_(clock), network_(config, kAhead, common) {}
 
 void EmulatedLinks::send(PeerId to, Message message) {
   if (to == self_) return below_.send(to, std::move(message));
@@ -72,7 +72,7 @@ std::optional<Event> EmulatedLinks::take_due(Nanoseconds now) {
 }
 
 void EmulatedLinks::hold_loss(const PeerLost& lost, Nanoseconds now) {
-  Nanoseconds last = network_.leave({lost.peer, self_, 0}, now).last;
+  Nanoseconds last = now + network_.latency(lost.peer, self_);
   arrivals_.drop(lost.peer, [&](const Arrival& held) {
     const bool goes = held.from == lost.peer && held.sent > now;
     if (held.from == lost.peer && !goes) last = std::max(last, held.due);

@@ -4,7 +4,7 @@
 // first byte would come to the receiver's link, were the last to follow as fast as the sender's
 // lines can, for it alone knows all that leaves it; the receiver holds it until it would have
 // passed that link, for it alone knows all that comes to it. All on the protocol thread, which
-// never waits here.
+// waits here for nothing but the lock of lines that processes share (lines_in_memory.hpp).
 
 #include <optional>
 #include <utility>
@@ -21,9 +21,11 @@ bool emulates_links(const Config& config);
 
 class EmulatedLinks final : public Transport {
  public:
-  /// The peer `self` lives here; `below` carries its messages, as fast as it can. REQUIRES: `below`
-  /// and `clock` outlive this.
-  EmulatedLinks(PeerId self, Transport& below, const Config& config, const Clock& clock);
+  /// The peer `self` lives here; `below` carries its messages, as fast as it can. `common`: the
+  /// lines that it shares with peers of other processes; then `clock` is HostClock, the same in all
+  /// of them. Null: it shares none. REQUIRES: `below`, `clock` and `common` outlive this.
+  EmulatedLinks(PeerId self, Transport& below, const Config& config, const Clock& clock,
+                CommonLines* common = nullptr);
 
   void send(PeerId to, Message message) override;
   std::optional<Event> receive() override;

@@ -227,5 +227,52 @@ TEST_F(EmulatedLinksTest, TheNextPeerInheritsNothing) {
   EXPECT_TRUE(below_.sent.empty());
 }
 
+// The sender's process is gone, and what it had not sent; only its share of the line is not.
+TEST_F(EmulatedLinksTest, ALossDoesNotWaitForWhatTheDeadHadOnASharedLine) {
+  Config config;
+  config.compute.fidelity = Fidelity::emulated;
+  config.sites = {{"a", 0.008, 0}};
+  PeersConfig of_a;
+  of_a.peers = {kOther.value};
+  of_a.site = "a";
+  config.peer_classes = {of_a};
+  OwnLines lines(common_mbps(config));
+  FakeTransport below_other;
+  EmulatedLinks of_other(kOther, below_other, config, clock_, &lines);
+  EmulatedLinks links(kSelf, below_, config, clock_, &lines);
+  clock_.time_s = 0;
+  of_other.send(kSelf, large(2000));
+  of_other.send(kSelf, large(2000));
+  below_.events.emplace_back(PeerLost{kOther});
+  EXPECT_EQ(received(links, 0.1), Numbers{kLost});
+}
+
+// Both at the site send at the same time, and each has half of its uplink.
+TEST_F(EmulatedLinksTest, PeersOfASiteShareItsLine) {
+  Config config;
+  config.compute.fidelity = Fidelity::emulated;
+  config.sites = {{"a", 0.008, 0}, {"b"}};
+  PeersConfig of_a, of_b;
+  of_a.peers = {kSelf.value, kThird.value};
+  of_a.site = "a";
+  of_b.site = "b";
+  config.peer_classes = {of_a, of_b};
+  OwnLines lines(common_mbps(config));
+  FakeTransport below_third;
+  EmulatedLinks links(kSelf, below_, config, clock_, &lines);
+  EmulatedLinks of_third(kThird, below_third, config, clock_, &lines);
+  clock_.time_s = 0;
+  links.send(kOther, large(2000));
+  of_third.send(kOther, large(2000));
+  of_third.send(kSelf, large(2000));
+  EXPECT_EQ(below_third.sent, Numbers{kLarge}) << "within the site the line is not in the way";
+  received(links, 0.1);
+  EXPECT_EQ(below_.sent, Numbers{kLarge}) << "it came first, to a free line";
+  received(of_third, 1.9);
+  EXPECT_EQ(below_third.sent, Numbers{kLarge});
+  received(of_third, 2.3);
+  EXPECT_EQ(below_third.sent, (Numbers{kLarge, kLarge}));
+}
+
 }  // namespace
 }  // namespace swarmpi

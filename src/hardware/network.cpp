@@ -13,15 +13,23 @@ constexpr double kQueuedBytes = 100e3;
 
 }  // namespace
 
-Network::Network(const Config& config, const AheadBound& ahead)
-    : seed_(config.swarm.seed), ahead_(ahead), links_(config.links) {
-  for (const SiteConfig& site : config.sites) {
-    site_numbers_[site.name] = static_cast<int>(sites_.size());
-    sites_.push_back({SharedLine(site.up_mbps), SharedLine(site.down_mbps)});
+Network::Network(const Config& config, const AheadBound& ahead, CommonLines* common)
+    : seed_(config.swarm.seed),
+      ahead_(ahead),
+      links_(config.links),
+      own_(common_mbps(config)),
+      common_(common != nullptr ? *common : own_) {
+  for (const double mbps : common_mbps(config)) {
+    common_ns_per_byte_.push_back(SharedLine(mbps).ns_per_byte());
   }
-  for (const RouteConfig& row : config.routes) {
+  for (std::size_t s = 0; s < config.sites.size(); ++s) {
+    site_numbers_[config.sites[s].name] = static_cast<int>(s);
+  }
+  for (std::size_t r = 0; r < config.routes.size(); ++r) {
+    const RouteConfig& row = config.routes[r];
     const int a = site_numbers_.at(row.sites.at(0)), b = site_numbers_.at(row.sites.at(1));
-    routes_[{a, b}] = routes_[{b, a}] = {row.latency_s, SharedLine(row.mbps)};
+    routes_[{a, b}] = {row.latency_s, route_line(config, r, false)};
+    routes_[{b, a}] = {row.latency_s, route_line(config, r, true)};
   }
   rest_ = config.peer_classes.size();
   for (std::size_t i = 0; i < config.peer_classes.size(); ++i) {
@@ -66,20 +74,27 @@ SharedLine::Flow Network::flow(PeerId from, PeerId to) {
          static_cast<std::uint32_t>(to.value);
 }
 
-Network::Route* Network::route(int from, int to) {
+const Network::Route* Network::route(int from, int to) const {
   const auto found = routes_.find({from, to});
   return found == routes_.end() ? nullptr : &found->second;
 }
 
 template <class Use>
-void Network::for_each_between(const Access& from, const Access& to, Use use) {
+void Network::for_each_between(const Access& from, const Access& to, Use use) const {
   if (from.site == to.site) return;
-  if (from.site != kNowhere) use(sites_[static_cast<std::size_t>(from.site)].up);
-  if (Route* between = route(from.site, to.site)) use(between->line);
-  if (to.site != kNowhere) use(sites_[static_cast<std::size_t>(to.site)].down);
+  if (from.site != kNowhere) use(site_uplink(static_cast<std::size_t>(from.site)));
+  if (const Route* const between = route(from.site, to.site)) use(between->line);
+  if (to.site != kNowhere) use(site_downlink(static_cast<std::size_t>(to.site)));
 }
 
-double Network::latency_s(const Access& from, const Access& to) {
+double Network::slowest_between(const Access& from, const Access& to, double ns_per_byte) const {
+  for_each_between(from, to, [&](std::size_t line) {
+    ns_per_byte = std::max(ns_per_byte, common_ns_per_byte_[line]);
+  });
+  return ns_per_byte;
+}
+
+double Network::latency_s(const Access& from, const Access& to) const {
   const Route* const between = route(from.site, to.site);
   return from.latency_s + to.latency_s + (between != nullptr ? between->latency_s : 0);
 }
@@ -94,10 +109,8 @@ TcpWindow* Network::window(PeerId from, PeerId to) {
 TcpWindow::Path Network::path(PeerId from_id, PeerId to_id, Nanoseconds now) {
   Access& from = access(from_id);
   const Access& to = class_of(to_id);
-  double ns_per_byte = std::max(from.up.ns_per_byte(), to.down.ns_per_byte());
-  for_each_between(from, to, [&](const SharedLine& line) {
-    ns_per_byte = std::max(ns_per_byte, line.ns_per_byte());
-  });
+  const double ns_per_byte =
+      slowest_between(from, to, std::max(from.up.ns_per_byte(), to.down.ns_per_byte()));
   const Nanoseconds queues = from.up.queue(flow(from_id, to_id), kQueuedBytes, now) +
                              from.down.queue(flow(to_id, from_id), kQueuedBytes, now);
   return {to_ns(2 * latency_s(from, to)) + queues, ns_per_byte};
@@ -115,8 +128,7 @@ Nanoseconds Network::delay(Access& from, const Access& to, PeerId sender) {
 
 Nanoseconds Network::pass(SharedLine& line, const Shipment& shipment,
                           const Passage& passage) const {
-  return line.pass(flow(shipment.from, shipment.to), shipment.bytes, passage,
-                   shipment.overtakes ? ahead_ : AheadBound());
+  return line.pass(flow(shipment.from, shipment.to), shipment.bytes, passage, ahead(shipment));
 }
 
 Passage Network::leave(const Shipment& shipment, Nanoseconds now) {
@@ -125,8 +137,10 @@ Passage Network::leave(const Shipment& shipment, Nanoseconds now) {
   const Access& to = class_of(shipment.to);
   Passage passage{now, now};
   passage.last = pass(from.up, shipment, passage);
-  for_each_between(from, to,
-                   [&](SharedLine& line) { passage.last = pass(line, shipment, passage); });
+  for_each_between(from, to, [&](std::size_t line) {
+    passage.last = common_.pass(line, flow(shipment.from, shipment.to), shipment.bytes, passage,
+                                ahead(shipment));
+  });
   if (TcpWindow* const window = this->window(shipment.from, shipment.to)) {
     const TcpWindow::Path path = this->path(shipment.from, shipment.to, now);
     if (shipment.overtakes) {
@@ -150,11 +164,8 @@ Nanoseconds Network::arrive(const Shipment& shipment, const Passage& passage) {
 
 Nanoseconds Network::spread(const Shipment& shipment) {
   const Access& from = class_of(shipment.from);
-  double ns_per_byte = from.up.ns_per_byte();
-  for_each_between(from, class_of(shipment.to), [&](const SharedLine& line) {
-    ns_per_byte = std::max(ns_per_byte, line.ns_per_byte());
-  });
-  return std::llround(static_cast<double>(shipment.bytes) * ns_per_byte);
+  const double ns_per_byte = slowest_between(from, class_of(shipment.to), from.up.ns_per_byte());
+  return rounded_ns(static_cast<double>(shipment.bytes) * ns_per_byte);
 }
 
 bool Network::concerns(PeerId peer) const {

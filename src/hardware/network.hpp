@@ -21,6 +21,7 @@
 
 #include "config/config.hpp"
 #include "core/ids.hpp"
+#include "hardware/common_lines.hpp"
 #include "hardware/shared_line.hpp"
 #include "hardware/tcp_window.hpp"
 
@@ -37,8 +38,12 @@ struct Shipment {
 class Network {
  public:
   /// Only [links], [sites], [[routes]], [[peers]] and swarm.seed of the deck are used.
-  /// `ahead`: of its pair, that what overtakes waits for.
-  explicit Network(const Config& config, const AheadBound& ahead = {});
+  /// `ahead`: of its pair, that what overtakes waits for. `common`: the lines of sites and routes,
+  /// which others may use as well, and which outlive this; null: it has its own.
+  explicit Network(const Config& config, const AheadBound& ahead = {},
+                   CommonLines* common = nullptr);
+  Network(const Network&) = delete;
+  Network& operator=(const Network&) = delete;
 
   // A message takes two calls, one by who knows what leaves the sender, and one by who knows what
   // comes to the receiver. Each line is told of it as its first byte comes there: what comes
@@ -53,6 +58,8 @@ class Network {
   /// How long after its first byte the last one comes to the receiver's downlink, at least: the
   /// other call is due so long before the last byte comes.
   Nanoseconds spread(const Shipment& shipment);
+  /// What a word without bytes takes that waits for nothing: the latencies and the jitter.
+  Nanoseconds latency(PeerId from, PeerId to) { return delay(access(from), class_of(to), from); }
   /// When the message has passed the receiver's downlink.
   Nanoseconds arrive(const Shipment& shipment, const Passage& passage);
 
@@ -70,12 +77,9 @@ class Network {
     bool slow_start = false;
     std::unordered_map<std::int32_t, TcpWindow> windows = {};  // by receiver
   };
-  struct Site {
-    SharedLine up, down;
-  };
   struct Route {
     double latency_s = 0;
-    SharedLine line;
+    std::size_t line = 0;
   };
   static constexpr int kNowhere = -1;
 
@@ -84,25 +88,32 @@ class Network {
   /// As it begins.
   const Access& class_of(PeerId peer) const;
   static SharedLine::Flow flow(PeerId from, PeerId to);
-  Route* route(int from, int to);
-  /// Calls `use` with each line between the peers' own.
+  const Route* route(int from, int to) const;
+  /// Calls `use` with the number of each line between the peers' own.
   template <class Use>
-  void for_each_between(const Access& from, const Access& to, Use use);
+  void for_each_between(const Access& from, const Access& to, Use use) const;
+  /// Of the slowest of these, and of so much a byte.
+  double slowest_between(const Access& from, const Access& to, double ns_per_byte) const;
   Nanoseconds delay(Access& from, const Access& to, PeerId sender);
   /// Both links' and the route's.
-  double latency_s(const Access& from, const Access& to);
+  double latency_s(const Access& from, const Access& to) const;
   /// The window of the connection from one to the other; null where windows do not matter.
   TcpWindow* window(PeerId from, PeerId to);
   /// What a connection finds now whose sender knows the queues of its own lines alone.
   TcpWindow::Path path(PeerId from, PeerId to, Nanoseconds now);
+  AheadBound ahead(const Shipment& shipment) const {
+    return shipment.overtakes ? ahead_ : AheadBound();
+  }
   Nanoseconds pass(SharedLine& line, const Shipment& shipment, const Passage& passage) const;
 
   std::uint64_t seed_;
   AheadBound ahead_;
   std::vector<LinkConfig> links_;
   std::map<std::string, int> site_numbers_;
-  std::vector<Site> sites_;
   std::map<std::pair<int, int>, Route> routes_;  // of each direction
+  OwnLines own_;
+  CommonLines& common_;
+  std::vector<double> common_ns_per_byte_;
   std::vector<Access> classes_;  // as they begin: by row of [[peers]], then the rest
   std::unordered_map<std::int32_t, std::size_t> rows_;  // of peers that a row names
   std::size_t rest_ = 0;

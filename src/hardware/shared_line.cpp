@@ -1,7 +1,6 @@
 #include "hardware/shared_line.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 namespace swarmpi {
@@ -32,13 +31,13 @@ Nanoseconds SharedLine::pass(Flow flow, std::int64_t bytes, const Passage& passa
       shorter_bytes + static_cast<double>(backlogs_.cend() - longer + 1) * own_bytes;
 
   backlogs_.insert(behind(end + size), {flow, end + size});
-  const Nanoseconds taken = std::llround(all_bytes * ns_per_byte_);
+  const Nanoseconds taken = rounded_ns(all_bytes * ns_per_byte_);
   return std::max(passage.last, passage.first + taken);
 }
 
 std::vector<SharedLine::Backlog>::const_iterator SharedLine::behind(double end) const {
   return std::upper_bound(backlogs_.begin(), backlogs_.end(), end,
-                          [](double end, const Backlog& other) { return end < other.end; });
+                          [](double one, const Backlog& other) { return one < other.end; });
 }
 
 Nanoseconds SharedLine::queue(Flow flow, double most_bytes, Nanoseconds now) const {
@@ -49,7 +48,7 @@ Nanoseconds SharedLine::queue(Flow flow, double most_bytes, Nanoseconds now) con
   for (const Backlog& other : then.backlogs_) {
     if (other.flow != flow) bytes += std::min(other.end - then.served_, most_bytes);
   }
-  return std::llround(bytes * ns_per_byte_);
+  return rounded_ns(bytes * ns_per_byte_);
 }
 
 void SharedLine::advance(Nanoseconds to) {

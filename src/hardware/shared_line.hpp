@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "core/virtual_time.hpp"
@@ -29,9 +30,27 @@ struct AheadBound {
 class SharedLine {
  public:
   using Flow = std::uint64_t;
+  /// Bytes that a flow has put in before its backlog ends, in those of a flow that always has some.
+  struct Backlog {
+    Flow flow = 0;
+    double end = 0;
+  };
+  /// What the line still carries.
+  struct State {
+    Nanoseconds now = 0;
+    double served = 0;              ///< of a flow that always has some
+    std::vector<Backlog> backlogs;  ///< what ends first is first
+  };
 
   /// `mbps`: 10^6 bits a second; 0: no bound.
-  explicit SharedLine(double mbps = 0) : ns_per_byte_(mbps > 0 ? 8e3 / mbps : 0) {}
+  explicit SharedLine(double mbps = 0) : SharedLine(mbps, State()) {}
+  SharedLine(double mbps, State state)
+      : ns_per_byte_(mbps > 0 ? 8e3 / mbps : 0),
+        now_(state.now),
+        served_(state.served),
+        backlogs_(std::move(state.backlogs)) {}
+
+  State state() const { return {now_, served_, backlogs_}; }
 
   /// When a message has passed the line as a whole that comes to it so, if nothing else comes
   /// later: what is put in later slows down only what comes after it. Of its own flow it waits for
@@ -46,20 +65,14 @@ class SharedLine {
   double ns_per_byte() const { return ns_per_byte_; }
 
  private:
-  // Bytes that a flow has put in before its backlog ends, in those of a flow that always has some.
-  struct Backlog {
-    Flow flow = 0;
-    double end = 0;
-  };
-
   void advance(Nanoseconds to);
   /// The first backlog that ends later.
   std::vector<Backlog>::const_iterator behind(double end) const;
 
   double ns_per_byte_;
   Nanoseconds now_ = 0;
-  double served_ = 0;              // of a flow that always has some
-  std::vector<Backlog> backlogs_;  // what ends first is first
+  double served_ = 0;
+  std::vector<Backlog> backlogs_;
 };
 
 }  // namespace swarmpi

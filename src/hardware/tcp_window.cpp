@@ -1,6 +1,6 @@
 #include "hardware/tcp_window.hpp"
 
-#include <cmath>
+#include <algorithm>
 
 namespace swarmpi {
 namespace {
@@ -20,7 +20,7 @@ Nanoseconds TcpWindow::pass(std::int64_t bytes, const Path& path, Nanoseconds no
     begun_ += path.round_trip;
     window_ = std::min(2 * window_, 2 * most_in_flight_);
   }
-  free_at_ = begun_ + std::llround(sent_ * path.ns_per_byte);
+  free_at_ = begun_ + rounded_ns(sent_ * path.ns_per_byte);
   last_sent_ = std::max({last_sent_, now, free_at_});
   return free_at_;
 }

@@ -12,6 +12,7 @@
 #include "commands/train/start_point.hpp"
 #include "commands/train/train.hpp"
 #include "data/dataset.hpp"
+#include "hardware/common_lines.hpp"
 #include "kernels/backend.hpp"
 #include "model/tensors.hpp"
 #include "protocol/membership/view.hpp"
@@ -41,6 +42,8 @@ struct PreparedRun {
   Preemption preemption;  ///< events of [faults] by the clock
   /// With swarm.spawn: name of the files that stay in the run's folders, for newcomers to look for.
   std::string shared_file = {};
+  /// Of sites and routes, where the peers of other processes have them too; see share_lines().
+  std::unique_ptr<CommonLines> common_lines = {};
   Descriptor claim = {};  ///< on the folder of the checkpoints, at rank 0; see claim_checkpoints()
 
   /// Reads the data, for its hash. Errors: bad_input.

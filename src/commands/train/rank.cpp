@@ -45,13 +45,14 @@ void inject_fault(FaultEvent event, Inbox& inbox) {
 std::unique_ptr<EmulatedLinks> emulated_links(const PreparedRun& run, Transport& below,
                                               const Clock& clock) {
   if (!emulates_links(run.config)) return nullptr;
-  return std::make_unique<EmulatedLinks>(run.self, below, run.config, clock);
+  return std::make_unique<EmulatedLinks>(run.self, below, run.config, clock,
+                                         run.common_lines.get());
 }
 
 // Runs a peer whose death is that of the process.
 Outcome run_peer_once(PreparedRun& run, Stages stages, Transport& below, PayloadPool& payloads,
                       PeerEnvironment environment, Inbox& inbox) {
-  const WallClock link_clock;
+  const HostClock link_clock;
   const std::unique_ptr<EmulatedLinks> links = emulated_links(run, below, link_clock);
   Transport& transport = links ? static_cast<Transport&>(*links) : below;
   environment.inject_fault = [&](FaultEvent event) { inject_fault(event, inbox); };
@@ -164,7 +165,7 @@ class EmulatedRank {
 
   PreparedRun& run_;
   MpiTransport* mpi_;
-  WallClock link_clock_;
+  HostClock link_clock_;
   EmulatedTransport transport_;
   std::unique_ptr<EmulatedLinks> links_;  // over it; null: the deck has none
   EmulatedPeerHost host_;

@@ -11,6 +11,7 @@
 #include "commands/train/handshake.hpp"
 #include "commands/train/prepared_run.hpp"
 #include "commands/train/rank.hpp"
+#include "commands/train/share_lines.hpp"
 #include "commands/train/shared_folders.hpp"
 #include "config/deck.hpp"
 #include "core/machine.hpp"
@@ -126,7 +127,9 @@ Result<std::vector<std::string>> shake_hands(MpiSession& session, Result<Prepare
   if (Status dealt = deal_stages(prepared.value(), ranks.value()); !dealt.ok()) return dealt;
   std::vector<std::string> hosts;
   for (const StartInfo& rank : ranks.value()) hosts.push_back(rank.host);
+  if (Status lines = check_common_lines(session, prepared.value()); !lines.ok()) return lines;
   if (prepared.value().options.dry_run) return hosts;
+  if (Status shared = share_lines(session, prepared.value()); !shared.ok()) return shared;
   if (Status shared = share_folders(session, prepared.value()); !shared.ok()) return shared;
   return hosts;
 }
