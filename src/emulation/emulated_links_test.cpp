@@ -55,6 +55,15 @@ class EmulatedLinksTest : public testing::Test {
     config.peer_classes = {{{}, "", PeerKernels::as_all, "slow"}};
     return config;
   }
+  // These peers share an uplink of 8 kbit/s; the others are nowhere.
+  static Config site_of(const std::vector<std::int64_t>& peers) {
+    Config config;
+    config.compute.fidelity = Fidelity::emulated;
+    config.sites = {{"a", 0.008, 0}};
+    config.peer_classes.emplace_back().peers = peers;
+    config.peer_classes.back().site = "a";
+    return config;
+  }
   static Message ping(double number) { return {{}, {}, PingMessage{number}}; }
   static Message large(std::size_t size_bytes) {
     return {{}, {}, ForwardMessage{{}, Payload::hollow(size_bytes), {}}};
@@ -229,13 +238,7 @@ TEST_F(EmulatedLinksTest, TheNextPeerInheritsNothing) {
 
 // The sender's process is gone, and what it had not sent; only its share of the line is not.
 TEST_F(EmulatedLinksTest, ALossDoesNotWaitForWhatTheDeadHadOnASharedLine) {
-  Config config;
-  config.compute.fidelity = Fidelity::emulated;
-  config.sites = {{"a", 0.008, 0}};
-  PeersConfig of_a;
-  of_a.peers = {kOther.value};
-  of_a.site = "a";
-  config.peer_classes = {of_a};
+  const Config config = site_of({kOther.value});
   OwnLines lines(common_mbps(config));
   FakeTransport below_other;
   EmulatedLinks of_other(kOther, below_other, config, clock_, &lines);
@@ -249,14 +252,7 @@ TEST_F(EmulatedLinksTest, ALossDoesNotWaitForWhatTheDeadHadOnASharedLine) {
 
 // Both at the site send at the same time, and each has half of its uplink.
 TEST_F(EmulatedLinksTest, PeersOfASiteShareItsLine) {
-  Config config;
-  config.compute.fidelity = Fidelity::emulated;
-  config.sites = {{"a", 0.008, 0}, {"b"}};
-  PeersConfig of_a, of_b;
-  of_a.peers = {kSelf.value, kThird.value};
-  of_a.site = "a";
-  of_b.site = "b";
-  config.peer_classes = {of_a, of_b};
+  const Config config = site_of({kSelf.value, kThird.value});
   OwnLines lines(common_mbps(config));
   FakeTransport below_third;
   EmulatedLinks links(kSelf, below_, config, clock_, &lines);

@@ -38,17 +38,15 @@ Status lines_error(const std::string& doing, int error) {
   return Status::failed(fmt::format("lines that peers share: {}: {}", doing, std::strerror(error)));
 }
 
-}  // namespace
-
 // The memory begins with the lock; then comes each line with two states, behind each of which stand
 // the backlogs. One state counts: a process that dies while it writes the other changes nothing.
 // All is valid where it is 0, but for the lock.
 
-struct LinesInMemory::Line {
+struct Line {
   std::uint32_t counts = 0;  // which state
 };
 
-struct LinesInMemory::State {
+struct State {
   Nanoseconds now = 0;
   double served = 0;
   std::size_t flows = 0;
@@ -56,15 +54,53 @@ struct LinesInMemory::State {
   SharedLine::Backlog* backlogs() { return reinterpret_cast<SharedLine::Backlog*>(this + 1); }
 };
 
-namespace {
-
 constexpr std::size_t kLockBytes = aligned(sizeof(pthread_mutex_t));
-constexpr std::size_t kLineBytes = aligned(sizeof(std::uint32_t));
 
-}  // namespace
+std::size_t state_bytes(const LinesInMemory::Plan& plan) {
+  return aligned(sizeof(State) + plan.most_flows * sizeof(SharedLine::Backlog));
+}
+
+std::size_t line_bytes(const LinesInMemory::Plan& plan) {
+  return aligned(sizeof(Line)) + 2 * state_bytes(plan);
+}
+
+std::size_t all_bytes(const LinesInMemory::Plan& plan) {
+  return kLockBytes + plan.mbps.size() * line_bytes(plan);
+}
+
+// A line of the memory that begins there.
+class LineInMemory {
+ public:
+  LineInMemory(std::byte* memory, std::size_t number, const LinesInMemory::Plan& plan)
+      : begin_(memory + kLockBytes + number * line_bytes(plan)), plan_(plan) {}
+
+  SharedLine::State load() const {
+    State& from = state(line().counts);
+    return {from.now, from.served, {from.backlogs(), from.backlogs() + from.flows}};
+  }
+  void store(const SharedLine::State& carried) const {
+    const std::uint32_t other = 1 - line().counts;
+    State& to = state(other);
+    to.now = carried.now;
+    to.served = carried.served;
+    to.flows = std::min(carried.backlogs.size(), plan_.most_flows);
+    std::copy_n(carried.backlogs.begin(), to.flows, to.backlogs());
+    std::atomic_ref(line().counts).store(other, std::memory_order_release);
+  }
+
+ private:
+  Line& line() const { return *reinterpret_cast<Line*>(begin_); }
+  State& state(std::uint32_t which) const {
+    std::byte* const first = begin_ + aligned(sizeof(Line));
+    return *reinterpret_cast<State*>(first + which * state_bytes(plan_));
+  }
+
+  std::byte* begin_;
+  const LinesInMemory::Plan& plan_;
+};
 
 // Whoever dies with it hands it on.
-class LinesInMemory::Lock {
+class Lock {
  public:
   Lock(std::byte* memory, double patience_s) : mutex_(reinterpret_cast<pthread_mutex_t*>(memory)) {
     const timespec until = in(patience_s);
@@ -94,28 +130,16 @@ class LinesInMemory::Lock {
   pthread_mutex_t* mutex_;
 };
 
-// ---- The memory
-
-namespace {
-
-std::size_t state_bytes(std::size_t head_bytes, const LinesInMemory::Plan& plan) {
-  return aligned(head_bytes + plan.most_flows * sizeof(SharedLine::Backlog));
-}
-
-std::size_t all_bytes(std::size_t head_bytes, const LinesInMemory::Plan& plan) {
-  return kLockBytes + plan.mbps.size() * (kLineBytes + 2 * state_bytes(head_bytes, plan));
-}
-
 }  // namespace
 
 LinesInMemory::LinesInMemory(Plan plan, Descriptor memory, std::byte* begin)
     : plan_(std::move(plan)), memory_(std::move(memory)), begin_(begin) {}
 
-LinesInMemory::~LinesInMemory() { ::munmap(begin_, all_bytes(sizeof(State), plan_)); }
+LinesInMemory::~LinesInMemory() { ::munmap(begin_, all_bytes(plan_)); }
 
 Result<std::unique_ptr<LinesInMemory>> LinesInMemory::make(Plan plan) {
   Descriptor memory(::memfd_create("swarmpi-lines", MFD_CLOEXEC));
-  const std::size_t bytes = all_bytes(sizeof(State), plan);
+  const std::size_t bytes = all_bytes(plan);
   if (!memory.valid() || ::ftruncate(memory.number(), static_cast<off_t>(bytes)) != 0) {
     return lines_error("no memory for them", errno);
   }
@@ -134,7 +158,7 @@ Result<std::unique_ptr<LinesInMemory>> LinesInMemory::find(Plan plan, const std:
 }
 
 Result<std::unique_ptr<LinesInMemory>> LinesInMemory::map(Plan plan, Descriptor memory) {
-  const std::size_t bytes = all_bytes(sizeof(State), plan);
+  const std::size_t bytes = all_bytes(plan);
   struct stat is {};
   if (::fstat(memory.number(), &is) != 0) return lines_error("their size is not known", errno);
   if (is.st_size != static_cast<off_t>(bytes)) {
@@ -152,47 +176,17 @@ std::string LinesInMemory::address() const {
   return fmt::format("/proc/{}/fd/{}", ::getpid(), memory_.number());
 }
 
-std::byte* LinesInMemory::line_begin(std::size_t number) const {
-  return begin_ + kLockBytes + number * (kLineBytes + 2 * state_bytes(sizeof(State), plan_));
-}
-
-LinesInMemory::Line& LinesInMemory::line(std::size_t number) const {
-  return *reinterpret_cast<Line*>(line_begin(number));
-}
-
-LinesInMemory::State& LinesInMemory::state(std::size_t number, std::uint32_t which) const {
-  std::byte* const first = line_begin(number) + kLineBytes;
-  return *reinterpret_cast<State*>(first + which * state_bytes(sizeof(State), plan_));
-}
-
-// ---- Messages
-
 Nanoseconds LinesInMemory::pass(std::size_t line, SharedLine::Flow flow, std::int64_t bytes,
                                 const Passage& passage, const AheadBound& ahead) {
   if (plan_.mbps[line] == 0) return passage.last;
   const Lock lock(begin_, gave_up_ ? 0 : plan_.patience_s);
   gave_up_ = !lock.held();
   if (gave_up_) return passage.last;
-  SharedLine carrying = load(line);
+  const LineInMemory place(begin_, line, plan_);
+  SharedLine carrying(plan_.mbps[line], place.load());
   const Nanoseconds due = carrying.pass(flow, bytes, passage, ahead);
-  store(line, carrying.state());
+  place.store(carrying.state());
   return due;
-}
-
-SharedLine LinesInMemory::load(std::size_t number) const {
-  State& from = state(number, line(number).counts);
-  return SharedLine(plan_.mbps[number],
-                    {from.now, from.served, {from.backlogs(), from.backlogs() + from.flows}});
-}
-
-void LinesInMemory::store(std::size_t number, const SharedLine::State& carried) {
-  const std::uint32_t other = 1 - line(number).counts;
-  State& to = state(number, other);
-  to.now = carried.now;
-  to.served = carried.served;
-  to.flows = std::min(carried.backlogs.size(), plan_.most_flows);
-  std::copy_n(carried.backlogs.begin(), to.flows, to.backlogs());
-  std::atomic_ref(line(number).counts).store(other, std::memory_order_release);
 }
 
 }  // namespace swarmpi

@@ -42,17 +42,8 @@ class LinesInMemory final : public CommonLines {
                    const Passage& passage, const AheadBound& ahead) override;
 
  private:
-  class Lock;
-  struct State;
-  struct Line;
-
   LinesInMemory(Plan plan, Descriptor memory, std::byte* begin);
   static Result<std::unique_ptr<LinesInMemory>> map(Plan plan, Descriptor memory);
-  std::byte* line_begin(std::size_t number) const;
-  Line& line(std::size_t number) const;
-  State& state(std::size_t number, std::uint32_t which) const;
-  SharedLine load(std::size_t number) const;
-  void store(std::size_t number, const SharedLine::State& carried);
 
   Plan plan_;
   Descriptor memory_;
