@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/ids.hpp"
+#include "core/prefetch.hpp"
 #include "core/virtual_time.hpp"
 
 namespace swarmpi {
@@ -46,10 +47,7 @@ class EventQueue {
   const Item& next() const { return const_cast<EventQueue*>(this)->item(keys_.front().slot); }
   /// Has the next item read into the cache, where there is one.
   void prefetch_next() {
-    constexpr std::size_t kLine = 64;
-    if (empty()) return;
-    const char* const at = reinterpret_cast<const char*>(&item(keys_.front().slot));
-    for (std::size_t line = 0; line < sizeof(Item); line += kLine) __builtin_prefetch(at + line);
+    if (!empty()) prefetch(&item(keys_.front().slot));
   }
   /// Moves the next item to a later time; among the peer's items of that time its order is still
   /// that in which it was pushed. REQUIRES: not empty; `at` is not before its time.

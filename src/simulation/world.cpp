@@ -7,6 +7,7 @@
 
 #include "core/check.hpp"
 #include "core/overloaded.hpp"
+#include "core/prefetch.hpp"
 
 namespace swarmpi {
 void VirtualWorld::add(PeerId id, std::unique_ptr<Peer> peer, VirtualCompute& compute,
@@ -14,6 +15,7 @@ void VirtualWorld::add(PeerId id, std::unique_ptr<Peer> peer, VirtualCompute& co
   const auto index = static_cast<std::size_t>(id.value);
   if (index >= members_.size()) {
     members_.resize(index + 1);
+    peers_.resize(index + 1);
     died_.resize(index + 1);
   }
   SWARMPI_CHECK(!members_[index], "the id of a peer is never used again");
@@ -22,6 +24,7 @@ void VirtualWorld::add(PeerId id, std::unique_ptr<Peer> peer, VirtualCompute& co
   member.id = id;
   ++active_;
   member.peer = std::move(peer);
+  peers_[index] = member.peer.get();
   member.compute = &compute;
   member.start = std::max(to_ns(start_s), now_);
   member.clock_offset_s = clock_offset_s;
@@ -32,6 +35,7 @@ bool VirtualWorld::kill(PeerId id) {
   Member& victim = this->member(id);
   if (!victim.is_active()) return false;
   victim.peer.reset();
+  peers_[static_cast<std::size_t>(id.value)] = nullptr;
   died_[static_cast<std::size_t>(id.value)] = true;
   --active_;
   if (collectives_) collectives_->died(id);
@@ -137,11 +141,11 @@ bool VirtualWorld::step() {
 
 // Large swarms do not fit into caches: what the next event needs comes while this one is handled.
 void VirtualWorld::prefetch_next() {
-  constexpr std::size_t kLine = 64;
   if (queue_.empty()) return;
   queue_.prefetch_next();
-  const char* const at = reinterpret_cast<const char*>(&member(queue_.next_peer()));
-  for (std::size_t line = 0; line < sizeof(Member); line += kLine) __builtin_prefetch(at + line);
+  const auto next = static_cast<std::size_t>(queue_.next_peer().value);
+  prefetch(members_[next].get());
+  prefetch(peers_[next]);
 }
 
 bool VirtualWorld::happen(Member& member, Pending& next) {

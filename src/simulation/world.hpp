@@ -258,6 +258,7 @@ class VirtualWorld {
   DiskModel& disks_;
   VirtualDisk& disk_;
   std::vector<std::unique_ptr<Member>> members_;  // by id; null where there is no such peer
+  std::vector<const Peer*> peers_;                // of them, to be prefetched
   std::vector<bool> died_;                        // by id: small, for it is asked at each message
   std::map<std::pair<PeerId, PeerId>, Nanoseconds>
       last_arrival_from_dead_;                     // by dead peer and receiver

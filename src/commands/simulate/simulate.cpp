@@ -14,6 +14,7 @@
 #include "config/deck.hpp"
 #include "config/rules.hpp"
 #include "core/clock.hpp"
+#include "core/huge_pages.hpp"
 #include "core/machine.hpp"
 #include "core/text.hpp"
 #include "core/version.hpp"
@@ -117,6 +118,11 @@ JournalBegin begin_of(const Config& config) {
   return begin;
 }
 
+/// About what the state of a swarm of so many peers takes.
+std::size_t state_bytes(std::int32_t peers) {
+  return (std::size_t{64} << 20) + static_cast<std::size_t>(peers) * (std::size_t{128} << 10);
+}
+
 // ---- What is told
 
 std::string start_text(const Config& config, const SimulatedSwarm& swarm) {
@@ -158,6 +164,7 @@ ExitStatus run_simulate(const SimulateOptions& options, std::ostream& out, std::
   const WallClock clock;
   const Interrupts interrupts;
   const Config& config = prepared.value().config;
+  prefer_huge_pages(state_bytes(config.swarm.peers));
   RunJournal journal(prepared.value().run_file, begin_of(config));
   SimulatedSwarm swarm(config, std::move(prepared.value().faults), journal, options.check);
   SimulationProgress progress(config, out, options.quiet);
