@@ -25,7 +25,10 @@ class FlatMap {
   const_iterator end() const { return entries_.end(); }
   bool empty() const { return entries_.empty(); }
   std::size_t size() const { return entries_.size(); }
-  void clear() { entries_.clear(); }
+  void clear() {
+    entries_.clear();
+    keys_have_changed();
+  }
 
   iterator find(const Key& key) {
     const iterator at = place(key);
@@ -49,30 +52,77 @@ class FlatMap {
   std::pair<iterator, bool> try_emplace(const Key& key, Arguments&&... arguments) {
     const iterator at = place(key);
     if (at != end() && at->first == key) return {at, false};
-    return {entries_.emplace(at, key, Value(std::forward<Arguments>(arguments)...)), true};
+    const iterator added = entries_.emplace(at, key, Value(std::forward<Arguments>(arguments)...));
+    keys_have_changed();
+    return {added, true};
   }
   void erase(const Key& key) {
     const iterator found = find(key);
-    if (found != end()) entries_.erase(found);
+    if (found == end()) return;
+    entries_.erase(found);
+    keys_have_changed();
   }
   template <class Condition>
   friend void erase_if(FlatMap& map, const Condition& condition) {
     std::erase_if(map.entries_, condition);
+    map.keys_have_changed();
   }
 
  private:
+  /// Whether keys are numbers, from which one can tell about where a key is.
+  static constexpr bool kNumbers = requires(const Key& key) { key.value - key.value; };
+
+  /// The first entry whose key is not less.
   iterator place(const Key& key) {
     const bool again = newest_ < entries_.size() && entries_[newest_].first == key;
-    if (again) return entries_.begin() + static_cast<std::ptrdiff_t>(newest_);
-    const iterator at =
-        std::lower_bound(entries_.begin(), entries_.end(), key,
-                         [](const auto& entry, const Key& wanted) { return entry.first < wanted; });
-    newest_ = static_cast<std::size_t>(at - entries_.begin());
-    return at;
+    if (!again) newest_ = kNumbers ? place_near(key, guess(key)) : place_in(0, size(), key);
+    return entries_.begin() + static_cast<std::ptrdiff_t>(newest_);
+  }
+  std::size_t place_in(std::size_t first, std::size_t last, const Key& key) const {
+    const auto less = [](const auto& entry, const Key& wanted) { return entry.first < wanted; };
+    const auto all = entries_.begin();
+    return static_cast<std::size_t>(std::lower_bound(all + static_cast<std::ptrdiff_t>(first),
+                                                     all + static_cast<std::ptrdiff_t>(last), key,
+                                                     less) -
+                                    all);
+  }
+  // Few of the entries are in a cache when one is looked up. The ids of peers are about evenly
+  // spread, so the search begins where the key would be then, and looks at twice as many each time.
+  std::size_t place_near(const Key& key, std::size_t guess) const {
+    std::size_t first = guess, last = guess, step = 1;
+    while (first > 0 && !(entries_[first - 1].first < key)) {
+      last = first - 1;
+      first -= std::min(step, first);
+      step *= 2;
+    }
+    while (last < size() && entries_[last].first < key) {
+      first = last + 1;
+      last = std::min(last + step, size());
+      step *= 2;
+    }
+    return place_in(first, last, key);
+  }
+  std::size_t guess(const Key& key) const {
+    if constexpr (kNumbers) {
+      if (entries_.empty() || !(lowest_ < key)) return 0;
+      if (!(key < highest_)) return size() - 1;
+      const auto low = static_cast<double>(lowest_.value);
+      const double share =
+          (static_cast<double>(key.value) - low) / (static_cast<double>(highest_.value) - low);
+      return static_cast<std::size_t>(share * static_cast<double>(size() - 1));
+    } else {
+      return 0;
+    }
+  }
+  void keys_have_changed() {
+    if (entries_.empty()) return;
+    lowest_ = entries_.front().first;
+    highest_ = entries_.back().first;
   }
 
   Entries entries_;
-  std::size_t newest_ = 0;  // where the last key is that was looked up, or would be
+  std::size_t newest_ = 0;    // where the last key is that was looked up, or would be
+  Key lowest_{}, highest_{};  // if there are any
 };
 
 }  // namespace swarmpi

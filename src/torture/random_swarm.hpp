@@ -45,8 +45,8 @@ struct FaultOptions {
 
 /// What tortured swarms have in common.
 struct TortureRules {
-  std::optional<bool> delayed;  ///< updates; none: drawn
-  FaultOptions faults;
+  std::optional<bool> delayed = {};  ///< updates; none: drawn
+  FaultOptions faults = {};
   bool real = false;  ///< real kernels on tiny models
 };
 

@@ -36,9 +36,9 @@ class Heartbeats {
   /// Whom beat() pings.
   struct Awaited {
     /// At once, and with every beat after half of `very_late_s` of silence.
-    FlatSet<PeerId> judged;
+    FlatSet<PeerId> judged = {};
     /// After `quiet_s` of silence, and as long after each ping again.
-    FlatSet<PeerId> owing;
+    FlatSet<PeerId> owing = {};
     double quiet_s = 0;
   };
   /// Sends the heartbeats that are due, and pings. If this peer itself comes late by more than one

@@ -435,7 +435,9 @@ TEST(Chunks, OfOwnersMakeUpEvenRangesThatDoNotDependOnTheirSize) {
       for (std::size_t p = 0; p < ranges.size(); ++p) {
         const std::int64_t elements = elements_of(blocks, ranges[p]);
         EXPECT_EQ(elements_of(blocks, owned[p]), elements);
-        if (elements > 0) EXPECT_EQ(owned[p], ranges[p]);
+        if (elements > 0) {
+          EXPECT_EQ(owned[p], ranges[p]);
+        }
         EXPECT_NEAR(static_cast<double>(elements), 60.0 * 4096 / static_cast<double>(owners), 4113);
       }
     }

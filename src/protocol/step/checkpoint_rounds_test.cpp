@@ -169,7 +169,7 @@ TEST(CheckpointRounds, OneIsOwedUntilItIsAskedForAndAgainIfItCannotBeMade) {
   EXPECT_TRUE(scene.rounds.owed());
   scene.begin();
   EXPECT_FALSE(scene.rounds.owed());
-  const StageStoredMessage cannot{Step(4), StageId(1), false, {}, {}};
+  const StageStoredMessage cannot{Step(4), StageId(1), false, {}, {}, ""};
   EXPECT_FALSE(scene.rounds.stored(cannot, PeerId(2)).value());
   EXPECT_TRUE(scene.rounds.owed());
   EXPECT_FALSE(scene.rounds.awaited());
@@ -180,7 +180,7 @@ TEST(CheckpointRounds, WhoCannotWriteAPartThatIsHereSpoilsNothing) {
   Scene scene;
   scene.begin();
   EXPECT_FALSE(scene.stored(0, 0, 10).value());
-  const StageStoredMessage cannot{Step(4), StageId(0), false, {}, {}};
+  const StageStoredMessage cannot{Step(4), StageId(0), false, {}, {}, ""};
   EXPECT_FALSE(scene.rounds.stored(cannot, PeerId(1)).value());
   EXPECT_TRUE(scene.stored(2, 1, 7).value());
 }
