@@ -16,6 +16,7 @@ from harness.swarm import MPIRUN, launch_environment, reports_deaths
 from harness.test_case import SwarmpiTest
 
 DECKS = sorted((ROOT / "inputs").glob("*.toml"))
+PAPER = ROOT / "inputs" / "paper"
 # A death in step 30 is in; a step takes some hundredths of a second, on emulated devices as well.
 SHORTER = ("train.steps=36", "train.warmup_steps=3", "model.context=8", "output.validate_every=18")
 # These models are made smaller: a multiple of their heads wide.
@@ -97,6 +98,14 @@ class Decks(SwarmpiTest):
                     "check", os.path.join("inputs", deck.name), cwd=self.folder
                 )
                 self.assertEqual(status, 0, out + err)
+
+    def test_decks_that_are_simulated_are_checked_without_data(self):
+        for deck in (*(ROOT / "inputs" / "simulate").glob("*.toml"), *PAPER.glob("*.toml")):
+            with self.subTest(deck=deck.name):
+                place = os.path.relpath(deck, ROOT)
+                status, out, err = self.run_program("check", place, cwd=self.folder)
+                self.assertEqual(status, 0, out + err)
+                self.assertIn("held up by", out)
 
     def test_a_deck_may_have_the_classes_of_hardware(self):
         folder = ROOT / "inputs" / "hardware"

@@ -298,9 +298,12 @@ void describe_room(const Config& config, const kernels::Backend& backend, const 
   const std::optional<std::int64_t> budget = least_budget(config, backend);
   const bool hollow = config.compute.kernels == Kernels::none;
   if (!budget) {
-    lines.push_back(hollow ? "memory of a peer   not bounded: it computes nothing"
-                           : "memory of a peer   not bounded: compute.memory_gb is 0, and what "
-                             "this machine has cannot be read");
+    const char* const why =
+        config.compute.fidelity == Fidelity::simulated ? "no device of the deck has memory_gb"
+        : hollow                                       ? "it computes nothing"
+                 : "compute.memory_gb is 0, and what this machine has cannot be "
+                   "read";
+    lines.push_back(std::string("memory of a peer   not bounded: ") + why);
     return;
   }
   const bool of_device =
@@ -520,6 +523,11 @@ void describe_machine(const Config& config, std::vector<std::string>& lines) {
   if (config.compute.kernels == Kernels::native) describe_speed(config, lines);
 }
 
+void write(const Config& config, const std::vector<std::string>& report, std::ostream& out) {
+  out << resolved_deck(config) << "\n";
+  for (const std::string& line : report) out << "# " << line << "\n";
+}
+
 }  // namespace
 
 std::vector<std::string> check_report(const Config& config, const Dataset& data) {
@@ -531,6 +539,15 @@ std::vector<std::string> check_report(const Config& config, const Dataset& data)
   return lines;
 }
 
+std::vector<std::string> check_report_of_simulation(Config config) {
+  config.compute.kernels = Kernels::none;  // no peer is on this machine
+  std::vector<std::string> lines;
+  describe_model(config, lines);
+  lines.push_back("data               none are read: the run is simulated");
+  describe_stages(config, lines);
+  return lines;
+}
+
 Status run_check(const CheckOptions& options, std::ostream& out) {
   if (options.reference) {
     out << deck_reference();
@@ -539,6 +556,10 @@ Status run_check(const CheckOptions& options, std::ostream& out) {
   const Result<Config> loaded = load_deck(options.deck, options.overrides);
   if (!loaded.ok()) return loaded.status();
   Config config = loaded.value();
+  if (config.compute.fidelity == Fidelity::simulated) {
+    write(config, check_report_of_simulation(config), out);
+    return {};
+  }
   const Result<Dataset> data = Dataset::open(config);
   if (!data.ok()) return with_place(config, data.status());
   const Result<std::uint64_t> hash = data.value().scan();
@@ -547,8 +568,7 @@ Status run_check(const CheckOptions& options, std::ostream& out) {
   const Status initial = adopt_initial_weights(config.model);
   if (!initial.ok()) return with_place(config, initial);
 
-  out << resolved_deck(config) << "\n";
-  for (const std::string& line : check_report(config, data.value())) out << "# " << line << "\n";
+  write(config, check_report(config, data.value()), out);
   return {};
 }
 

@@ -22,5 +22,8 @@ Status run_check(const CheckOptions& options, std::ostream& out);
 
 /// The report alone, as lines without `#`.
 std::vector<std::string> check_report(const Config& config, const Dataset& data);
+/// Likewise, where compute.fidelity is "simulated": of a swarm on other machines than this one,
+/// that reads no data.
+std::vector<std::string> check_report_of_simulation(Config config);
 
 }  // namespace swarmpi

@@ -49,6 +49,29 @@ TEST_F(Check, TheReportNamesEveryStage) {
     EXPECT_NE(out.str().find(part), std::string::npos) << part;
 }
 
+TEST_F(Check, ADeckThatIsSimulatedNeedsNoDataAndHasNothingToDoWithThisMachine) {
+  const std::string deck = (folder_ / "deck.toml").string();
+  const std::vector<std::string> homes = {R"(data.paths=["nothing-is-read"])", "swarm.peers=1000",
+                                          "devices.t4={gflops = 8000, memory_gb = 16}",
+                                          "links.home={up_mbps = 200}",
+                                          R"(peers=[{device = "t4", link = "home"}])"};
+  std::ostringstream out;
+  const Status read = run_check({deck, homes}, out);
+  EXPECT_NE(read.message().find("nothing-is-read: No such file"), std::string::npos);
+  std::vector<std::string> simulated = homes;
+  simulated.emplace_back("compute.fidelity=simulated");
+  const Status status = run_check({deck, simulated}, out);
+  ASSERT_TRUE(status.ok()) << status.message();
+  const Result<Config> again = parse_deck(out.str(), "resolved", {});
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(again.value().compute.kernels, Kernels::native);
+  for (const char* part : {"# data               none are read", "# memory of a peer   14.9 GiB",
+                           "# serving stage 0", "t4, home", "# held up by"})
+    EXPECT_NE(out.str().find(part), std::string::npos) << part << " is not in\n" << out.str();
+  for (const char* part : {"# machine  ", "# products", "# time at best"})
+    EXPECT_EQ(out.str().find(part), std::string::npos) << part << " is in\n" << out.str();
+}
+
 TEST_F(Check, TheReportTellsWhatWorkTakesOnEachClassOfMachines) {
   const auto report = [this](const std::vector<std::string>& more) {
     std::vector<std::string> overrides = {
