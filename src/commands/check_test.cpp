@@ -72,6 +72,28 @@ TEST_F(Check, ADeckThatIsSimulatedNeedsNoDataAndHasNothingToDoWithThisMachine) {
     EXPECT_EQ(out.str().find(part), std::string::npos) << part << " is in\n" << out.str();
 }
 
+TEST_F(Check, ItWarnsWhereSignsOfLifeWillComeTooLateAmongManyReplicas) {
+  const auto warning = [this](const std::string& peers, const std::string& suspect_after_s) {
+    std::ostringstream out;
+    const Status status =
+        run_check({(folder_ / "deck.toml").string(),
+                   {"compute.fidelity=simulated", "model.width=512", "swarm.peers=" + peers,
+                    "swarm.suspect_after_s=" + suspect_after_s,
+                    "links.home={up_mbps = 20, down_mbps = 200}", R"(peers=[{link = "home"}])"}},
+                  out);
+    EXPECT_TRUE(status.ok()) << status.message();
+    const auto at = out.str().find("# WARNING ");
+    return at == std::string::npos ? "" : out.str().substr(at, out.str().find('\n', at) - at);
+  };
+  EXPECT_EQ(warning("40", "3"), "");
+  EXPECT_EQ(
+      warning("80", "3"),
+      "# WARNING            among the 40 replicas of stage 0 a ping and its answer take up to "
+      "7.8 s while sums are reduced; after 4.5 s live peers are killed: set "
+      "swarm.suspect_after_s to 7 at least, or have fewer replicas a stage");
+  EXPECT_EQ(warning("80", "7"), "");
+}
+
 TEST_F(Check, TheReportTellsWhatWorkTakesOnEachClassOfMachines) {
   const auto report = [this](const std::vector<std::string>& more) {
     std::vector<std::string> overrides = {

@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <optional>
@@ -14,6 +16,8 @@
 #include "model/boundary.hpp"
 #include "model/cost.hpp"
 #include "model/job_costs.hpp"
+#include "protocol/membership/beat_period.hpp"
+#include "protocol/messages/lanes.hpp"
 #include "protocol/method/layout.hpp"
 
 namespace swarmpi {
@@ -98,6 +102,7 @@ class Report {
         "such a peer serves, a reduction, the download of that stage's state");
     for (const auto& [name, peers] : classes) lines.push_back(class_line(name, peers));
     lines.push_back(hold_up_line());
+    if (const auto late = late_signs_line()) lines.push_back(*late);
     if (std::string price = price_line(); !price.empty()) lines.push_back(price);
     return lines;
   }
@@ -269,6 +274,41 @@ class Report {
     const double step_s = as_double(config_.train.microbatches) / per_s + after_s;
     return line + fmt::format("; a step takes {} at least, {} of it for reduction and update",
                               seconds_text(step_s), seconds_text(after_s));
+  }
+
+  /// How long a ping among replicas of the stage and its answer are under way while all send their
+  /// sums: each waits behind what MPI has taken of its pair, on lines that all pairs share.
+  double slowest_answer_s(StageId stage) const {
+    const std::vector<PeerId>& replicas = view_.replicas(stage);
+    const double others = as_double(std::ssize(replicas)) - 1;
+    const double sums = as_double(costs_.elements_in(stage)) * kPackedBytes / (others + 1);
+    const double ahead_bytes = others * std::min(kAhead.least_bytes, sums);
+    double slowest_s = 0;
+    for (const PeerId peer : replicas) {
+      const Machine machine(config_, peer);
+      slowest_s = std::max({slowest_s, machine.up_s(ahead_bytes), machine.down_s(ahead_bytes)});
+    }
+    return 2 * slowest_s;
+  }
+
+  /// A warning, where live replicas will be taken for cut off.
+  std::optional<std::string> late_signs_line() const {
+    constexpr double kMargin = 1.3;  // of what is advised: other messages come between
+    const double patience = kLongerThanTheLeader * config_.swarm.suspect_after_s;
+    for (const StageSpec& of : specs_) {
+      const StageId stage(of.stage);
+      const double answer_s = slowest_answer_s(stage);
+      if (config_.swarm.recovery == Recovery::off || answer_s <= patience) continue;
+      return fmt::format(
+          "WARNING            among the {} replicas of stage {} a ping and its answer take up to "
+          "{} "
+          "while sums are reduced; after {} live peers are killed: set swarm.suspect_after_s to "
+          "{:.0f} "
+          "at least, or have fewer replicas a stage",
+          view_.replicas(stage).size(), stage.value, seconds_text(answer_s), seconds_text(patience),
+          std::ceil(kMargin * answer_s / kLongerThanTheLeader));
+    }
+    return std::nullopt;
   }
 
   std::string price_line() const {

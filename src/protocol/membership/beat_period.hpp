@@ -1,6 +1,6 @@
 #pragma once
-// How often heartbeats are sent: a leader exchanges them with all others, and is to have time for
-// other things in a large swarm.
+// How often heartbeats are sent, and how long they are waited for: a leader exchanges them with all
+// others, and is to have time for other things in a large swarm.
 
 #include <algorithm>
 #include <cstddef>
@@ -8,6 +8,10 @@
 #include "config/config.hpp"
 
 namespace swarmpi {
+
+/// The patience of all others over the leader's, which is swarm.suspect_after_s. A peer that cannot
+/// reach a live leader is killed on the leader's order before its own patience ends.
+inline constexpr double kLongerThanTheLeader = 1.5;
 
 /// Up to so many members swarm.heartbeat_s holds; it grows with their number from there on, but
 /// within the time for which whoever waits for them is patient several must come.

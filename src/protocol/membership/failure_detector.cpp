@@ -13,9 +13,6 @@ namespace {
 // A SuspectMessage counts for this part of the leader's patience; then it must be repeated.
 constexpr double kReportCounts = 1.0 / 3;
 
-// The patience of all others over the leader's. A peer that cannot reach a live leader is killed on
-// the leader's order before its own patience ends.
-constexpr double kLongerThanTheLeader = 1.5;
 // A peer that was heard within this part of the patience counts as not silent.
 constexpr double kHeardRecently = 0.5;
 // Whoever would have the leader killed asks the others after this part of its patience whether they
