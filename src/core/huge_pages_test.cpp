@@ -27,10 +27,9 @@ std::string flags_at(const void* address) {
   return "";
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which have their own heaps
 TEST(HugePages, AreAskedForWhatIsAllocatedAfterwards) {
-  if (!std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled").good()) {
-    GTEST_SKIP() << "this kernel has no huge pages on request";
-  }
+  const bool are_known = std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled").good();
   constexpr std::size_t kBytes = std::size_t{64} << 20, kPiece = 1 << 10;
   prefer_huge_pages(kBytes);
   // Those that fill holes of the heap may lie elsewhere.
@@ -39,8 +38,9 @@ TEST(HugePages, AreAskedForWhatIsAllocatedAfterwards) {
   for (std::size_t i = 0; i < pieces.size(); i += pieces.size() / 16) {
     if (flags_at(pieces[i].data()).find(" hg ") != std::string::npos) ++huge;
   }
-  EXPECT_GE(huge, 14U);
+  EXPECT_GE(huge, are_known ? 14U : 0U);
 }
+#endif
 
 }  // namespace
 }  // namespace swarmpi
