@@ -298,11 +298,11 @@ void describe_room(const Config& config, const kernels::Backend& backend, const 
   const std::optional<std::int64_t> budget = least_budget(config, backend);
   const bool hollow = config.compute.kernels == Kernels::none;
   if (!budget) {
-    const char* const why =
-        config.compute.fidelity == Fidelity::simulated ? "no device of the deck has memory_gb"
-        : hollow                                       ? "it computes nothing"
-                 : "compute.memory_gb is 0, and what this machine has cannot be "
-                   "read";
+    const bool simulated = config.compute.fidelity == Fidelity::simulated;
+    const char* const why = simulated ? "no device of the deck has memory_gb"
+                            : hollow  ? "it computes nothing"
+                                      : "compute.memory_gb is 0, and what this machine has cannot "
+                                        "be read";
     lines.push_back(std::string("memory of a peer   not bounded: ") + why);
     return;
   }

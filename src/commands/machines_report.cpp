@@ -301,10 +301,8 @@ class Report {
       if (config_.swarm.recovery == Recovery::off || answer_s <= patience) continue;
       return fmt::format(
           "WARNING            among the {} replicas of stage {} a ping and its answer take up to "
-          "{} "
-          "while sums are reduced; after {} live peers are killed: set swarm.suspect_after_s to "
-          "{:.0f} "
-          "at least, or have fewer replicas a stage",
+          "{} while sums are reduced; after {} live peers are killed: set swarm.suspect_after_s to "
+          "{:.0f} at least, or have fewer replicas a stage",
           view_.replicas(stage).size(), stage.value, seconds_text(answer_s), seconds_text(patience),
           std::ceil(kMargin * answer_s / kLongerThanTheLeader));
     }

@@ -12,7 +12,7 @@ namespace swarmpi {
 namespace {
 
 /// Whether what lies here asks for huge pages, as the kernel says; "" where it knows of none.
-std::string flags_at(const void* address) {
+[[maybe_unused]] std::string flags_at(const void* address) {
   const auto at = reinterpret_cast<std::uintptr_t>(address);
   std::ifstream maps("/proc/self/smaps");
   bool here = false;
