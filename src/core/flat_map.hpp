@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -69,8 +70,13 @@ class FlatMap {
   }
 
  private:
-  /// Whether keys are numbers, from which one can tell about where a key is.
-  static constexpr bool kNumbers = requires(const Key& key) { key.value - key.value; };
+  /// Whether keys are numbers that a double holds, from which one can tell about where a key is.
+  static constexpr bool kNumbers = [] {
+    if constexpr (requires(const Key& key) { key.value - key.value; }) {
+      return sizeof(Key::value) <= sizeof(std::int32_t);
+    }
+    return false;
+  }();
 
   /// The first entry whose key is not less.
   iterator place(const Key& key) {
@@ -122,7 +128,7 @@ class FlatMap {
 
   Entries entries_;
   std::size_t newest_ = 0;    // where the last key is that was looked up, or would be
-  Key lowest_{}, highest_{};  // if there are any
+  Key lowest_{}, highest_{};  // if there are any: at hand, where the first entry may not be
 };
 
 }  // namespace swarmpi

@@ -128,7 +128,7 @@ TEST(PeerLoop, SaysInItsHeartbeatsHowFarItIs) {
   scene.inbox.post(ProbeStored{});
   Peer peer(PeerId(0), scene.plan, {{PeerId(0), PeerId(1)}, {}, Term(1)}, {});
   PeerLoop loop(peer, {clock, transport, scene.compute, scene.storage}, scene.inbox);
-  (void)loop.run();
+  EXPECT_EQ(loop.run().code(), ExitStatus::stopped);
   EXPECT_GT(transport.last.handled, 900);
   EXPECT_GT(transport.last.oldest_waits_s, 0);
 }

@@ -144,6 +144,7 @@ void VirtualWorld::prefetch_next() {
   if (queue_.empty()) return;
   queue_.prefetch_next();
   const auto next = static_cast<std::size_t>(queue_.next_peer().value);
+  if (next >= members_.size()) return;
   prefetch(members_[next].get());
   prefetch(peers_[next]);
 }

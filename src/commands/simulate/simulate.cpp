@@ -119,8 +119,10 @@ JournalBegin begin_of(const Config& config) {
 }
 
 /// About what the state of a swarm of so many peers takes.
-std::size_t state_bytes(std::int32_t peers) {
-  return (std::size_t{64} << 20) + static_cast<std::size_t>(peers) * (std::size_t{128} << 10);
+std::int64_t state_bytes(std::int64_t peers) {
+  constexpr std::int64_t kAtLeast = 64 << 20, kOfEach = 64 << 10;
+  constexpr std::int64_t kOfEachTwo = 56;  // replicas know each other's chunks
+  return kAtLeast + peers * (kOfEach + peers * kOfEachTwo);
 }
 
 // ---- What is told
