@@ -30,8 +30,6 @@ DECK = ROOT / "inputs" / "simulate" / "thousand.toml"
 STAGES = 8
 MICROBATCHES_A_REPLICA = 8
 MEAN_LIFE_S = 29_000
-# As long as `swarmpi check` advises for so many replicas at homes, but the default at least.
-SUSPICION_S, SUSPICION_S_A_REPLICA = 3, 0.02
 SEED = 29
 EVENTS = re.compile(r"^events +(\d+)", re.MULTILINE)
 SIMULATED = re.compile(r"^simulated +([\d:]+(?: h)?.*?) in ", re.MULTILINE)
@@ -71,7 +69,6 @@ class Plan:
             "swarm.peers": self.peers,
             "train.microbatches": MICROBATCHES_A_REPLICA * self.peers // STAGES,
             "train.max_hours": self.hours,
-            "swarm.suspect_after_s": max(SUSPICION_S, SUSPICION_S_A_REPLICA * self.peers / STAGES),
             "faults.trace": trace,
         }
         command = [BINARY, "simulate", str(DECK), "--out", str(run)]

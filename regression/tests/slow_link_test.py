@@ -6,6 +6,7 @@ The link is the program $SLOW_LINK, the program under test $SWARMPI, its launche
 import ctypes
 import os
 import re
+import shutil
 import signal
 import socket
 import statistics
@@ -24,8 +25,10 @@ from harness import emulated_hosts
 from harness.emulated_hosts import DEADLINE_S, SLOW_LINK, EmulatedHosts, Link
 from harness.hosts_case import OnHosts
 from harness.processes import lives, wait_until_gone
-from harness.swarm import reports_deaths
+from harness.program import built
+from harness.swarm import Swarm, reports_deaths
 
+TRANSPORT_CHECK = built("transport_check", "TRANSPORT_CHECK")
 LINK = Link(delay_ms=25, rate_mbit=200)
 CLONE_NEWNET = 0x40000000
 
@@ -145,6 +148,38 @@ class Measured(unittest.TestCase):
         self.assertTrue(lives(link))
         parent.kill()
         wait_until_gone([link], "the link")
+
+
+@unittest.skipIf(emulated_hosts.missing(True), emulated_hosts.missing(True))
+class Crowded(unittest.TestCase):
+    """Sixteen pairs of ranks share a line, on which each has what one of 400 has at 200 Mbit/s."""
+
+    link = Link(delay_ms=10, rate_mbit=8, queue_kb=8000)
+    ranks_of_a_host = 4
+
+    def test_a_ping_comes_within_the_leaders_patience(self):
+        folder = tempfile.mkdtemp(prefix="swarmpi-test-")
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        hosts = EmulatedHosts(folder, 2, {1: self.link})
+        self.addCleanup(hosts.remove)
+        arguments = [TRANSPORT_CHECK, "crowded", folder, "5"]
+        with Swarm(
+            2 * self.ranks_of_a_host,
+            arguments,
+            deadline_s=90,
+            **hosts.options(self.ranks_of_a_host, folder),
+        ) as swarm:
+            status, out, err = swarm.result(100)
+        self.assertEqual(status, 0, out + err)
+        found = ""
+        for rank in range(1, 2 * self.ranks_of_a_host, 2):
+            with open(f"{folder}/rank-{rank}", encoding="utf-8") as file:
+                found += file.read()
+        print(found, flush=True)
+        self.assertEqual(found.count("good\n"), self.ranks_of_a_host, found)
+        oldest_s = max(float(age) for age in re.findall(r"pings was ([0-9.]+) s", found))
+        # swarm.suspect_after_s is 3 s by default, and up to a quarter of it lies between two beats.
+        self.assertLess(oldest_s, 2.25)
 
 
 @unittest.skipIf(emulated_hosts.missing(True), emulated_hosts.missing(True))

@@ -2,6 +2,7 @@
 // usage: mpirun ... transport_check CHECK FOLDER [NUMBER]...
 //   traffic MESSAGES SEED      all send to all; every message arrives whole, once, in order
 //   deaths SECONDS SEED RANK...  the same, while these ranks kill themselves
+//   crowded SECONDS            even ranks send to odd ones all that goes; how old their pings are
 //   idle SECONDS               no rank does anything; how much CPU time that takes
 //   speed [threads]            rank 0 and 1 against MPI itself; with an MPI that threads may share
 // A rank writes what it found to FOLDER/rank-R once MPI has ended; the last line is "good" if
@@ -20,6 +21,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/check.hpp"
@@ -118,6 +120,7 @@ class TransportCheck {
                const std::vector<int>& victims, double start_s);
   void idle(double seconds);
   void overtaking();
+  void crowded(double seconds);
 
   std::string report;
   bool good = true;
@@ -300,6 +303,57 @@ void TransportCheck::overtaking() {
   expect(came == "hsp", "a heartbeat overtakes, and a pong does not, but came " + came);
 }
 
+// Each receiver answers every message, so that its sender knows how many wait.
+void TransportCheck::crowded(double seconds) {
+  constexpr std::size_t kLargeBytes = 300'000;
+  constexpr int kWaiting = 2;
+  constexpr double kPingPeriodS = 0.1;
+  constexpr double kDeadlineS = 60;
+  const bool sends = rank_ % 2 == 0;
+  const auto partners = static_cast<std::size_t>(sends ? ranks_ / 2 : (ranks_ + 1) / 2);
+  const auto payload = payloads_.take(kLargeBytes);
+  std::fill_n(payload->data(), kLargeBytes, std::byte{1});
+  double ping_s = begin_s_;
+  double oldest_s = 0;
+  std::size_t pings = 0, large = 0, ended = 0;
+  while (ended < partners && now_s() < begin_s_ + kDeadlineS) {
+    while (const auto event = transport_->receive()) {
+      const auto& arrived = std::get<MessageArrived>(*event);
+      Lane& lane = lanes_[static_cast<std::size_t>(arrived.from.value)];
+      const MessageBody& body = arrived.message.body;
+      if (const auto* ping = std::get_if<PingMessage>(&body)) {
+        oldest_s = std::max(oldest_s, now_s() - ping->sent_s);
+        ++pings;
+      } else if (std::holds_alternative<ShareMessage>(body)) {
+        send(arrived.from.value, HeartbeatMessage{});
+        ++large;
+      } else if (std::holds_alternative<HeartbeatMessage>(body)) {
+        --lane.unanswered;
+      } else {
+        ++ended;
+        if (!sends) send(arrived.from.value, EndMessage{});
+      }
+    }
+    const bool over = now_s() > begin_s_ + seconds;
+    for (int to = 1; sends && to < ranks_; to += 2) {
+      Lane& lane = lanes_[static_cast<std::size_t>(to)];
+      for (; !over && lane.unanswered < kWaiting; ++lane.unanswered) {
+        send(to, ShareMessage{SealId{}, StageId(0), 0, {}, payload});
+      }
+      if (!over && now_s() >= ping_s) send(to, PingMessage{now_s()});
+      if (over && !std::exchange(lane.ended, true)) send(to, EndMessage{});
+    }
+    if (now_s() >= ping_s) ping_s += kPingPeriodS;
+    transport_->wait(-1, kPingPeriodS / 2);
+  }
+  expect(ended == partners, fmt::format("no end after {} s", kDeadlineS));
+  expect(transport_->flush(2), "what was sent does not leave");
+  if (sends) return;
+  expect(pings > 0 && large > 0, "nothing comes");
+  report += fmt::format("{} large messages; the oldest of {} pings was {:.3f} s old\n", large,
+                        pings, oldest_s);
+}
+
 // ---- speed
 
 void ping_pong(MpiSession& session, PayloadPool& payloads, MpiTransportOptions options,
@@ -381,6 +435,8 @@ int run_check(const std::vector<std::string>& arguments) {
       check.traffic(static_cast<std::uint64_t>(number(3)), 0, number(2), victims, start_s);
     } else if (name == "overtaking") {
       check.overtaking();
+    } else if (name == "crowded") {
+      check.crowded(number(2));
     } else if (name == "idle") {
       check.idle(number(2));
     } else {

@@ -282,11 +282,14 @@ class Report {
     const std::vector<PeerId>& replicas = view_.replicas(stage);
     const double others = as_double(std::ssize(replicas)) - 1;
     const double sums = as_double(costs_.elements_in(stage)) * kPackedBytes / (others + 1);
-    const double ahead_bytes = others * std::min(kAhead.least_bytes, sums);
     double slowest_s = 0;
     for (const PeerId peer : replicas) {
       const Machine machine(config_, peer);
-      slowest_s = std::max({slowest_s, machine.up_s(ahead_bytes), machine.down_s(ahead_bytes)});
+      const auto line_s = [&](double bytes_a_pair) {
+        return std::max(machine.up_s(others * bytes_a_pair), machine.down_s(others * bytes_a_pair));
+      };
+      const double ahead_s = std::max(kAhead.most_s, line_s(kAhead.least_bytes));
+      slowest_s = std::max(slowest_s, std::min(ahead_s, line_s(std::min(kAhead.most_bytes, sums))));
     }
     return 2 * slowest_s;
   }

@@ -16,9 +16,7 @@ namespace swarmpi {
 /// time to suspicion; but behind so much at least that a link does not stand still until its sender
 /// hears that some has come, and behind no more than keeps one of some milliseconds and 1 Gbit/s
 /// busy.
-inline constexpr AheadBound kAhead{250e3, 1e6, 0.5};
-/// A receiver acknowledges as soon as it has taken so many bytes since the last time.
-inline constexpr std::size_t kAcknowledgedBytes = 125'000;
+inline constexpr AheadBound kAhead{32'768, 1e6, 0.5};
 
 /// These say that their sender lives, and change nothing of what is to be done.
 inline bool is_sign_of_life(const Message& message) {

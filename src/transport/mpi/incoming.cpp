@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "core/check.hpp"
-#include "protocol/messages/lanes.hpp"
+#include "transport/mpi/send_window.hpp"
 #include "transport/wire/wire.hpp"
 
 namespace swarmpi {
@@ -54,7 +54,8 @@ std::optional<Incoming::InboundMessage> Incoming::overtaken(const Completion& do
 
 std::size_t Incoming::to_acknowledge(int endpoint) {
   Lane& lane = lanes_[static_cast<std::size_t>(endpoint)];
-  if (lane.lost || lane.unacknowledged_bytes < kAcknowledgedBytes) return 0;
+  const std::size_t few_bytes = kFragmentsAcknowledged * lane.frame.fragment_bytes();
+  if (lane.lost || lane.unacknowledged_bytes < few_bytes) return 0;
   return std::exchange(lane.unacknowledged_bytes, 0);
 }
 

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "core/check.hpp"
-#include "protocol/messages/lanes.hpp"
 
 namespace swarmpi {
 
@@ -15,20 +14,20 @@ Outgoing::Outgoing(Requests& requests, Doorbell& doorbell, std::size_t fragment_
       fragment_bytes_(fragment_bytes),
       fragments_in_flight_(fragments_in_flight),
       counters_(counters) {
-  SWARMPI_CHECK(static_cast<double>(fragment_bytes + kAcknowledgedBytes) <= kAhead.least_bytes,
-                "a fragment fits beside what is taken and not acknowledged yet");
+  SWARMPI_CHECK(fragment_bytes >= SendWindow::kSmallFragmentBytes,
+                "a slow link has smaller fragments than others");
 }
 
 void Outgoing::open(int endpoint) {
   const auto index = static_cast<std::size_t>(endpoint);
-  if (lanes_.size() <= index) lanes_.resize(index + 1);
+  while (lanes_.size() <= index) lanes_.emplace_back(fragment_bytes_);
 }
 
 void Outgoing::send(int endpoint, Address address, Packed message, bool overtakes) {
   Lane& lane = lanes_[static_cast<std::size_t>(endpoint)];
   if (lane.lost) return;
   auto outbound = std::make_shared<OutboundMessage>();
-  outbound->frame = Frame(message, fragment_bytes_, address);
+  outbound->address = address;
   outbound->message = std::move(message);
   if (overtakes) return overtake(endpoint, lane, std::move(outbound));
   lane.queue.push_back(std::move(outbound));
@@ -37,9 +36,9 @@ void Outgoing::send(int endpoint, Address address, Packed message, bool overtake
 }
 
 void Outgoing::overtake(int endpoint, Lane& lane, std::shared_ptr<OutboundMessage> outbound) {
+  cut(*outbound, fragment_bytes_);
   const std::size_t size_bytes = outbound->frame.total_bytes();
   SWARMPI_CHECK(size_bytes == outbound->frame.piece(0).size_bytes, "what overtakes is small");
-  outbound->head = outbound->frame.head(outbound->message);
   requests_.send(RequestKind::beat_send, endpoint, kBeatTag, outbound->head.data(), size_bytes,
                  outbound);
   ++lane.overtaking;
@@ -57,9 +56,10 @@ void Outgoing::post(int endpoint, Lane& lane) {
       if (!std::exchange(lane.late, true)) late_.push_back(endpoint);
       return;
     }
-    if (outbound->head.empty()) outbound->head = outbound->frame.head(outbound->message);
+    if (outbound->head.empty()) cut(*outbound, lane.window.fragment_bytes());
     const Piece piece = outbound->frame.piece(outbound->posted_bytes);
     if (!lane.window.admits(piece.size_bytes)) return;
+    if (outbound->posted_bytes == 0) lane.window.cut_into(outbound->frame.fragment_bytes());
     lane.window.sent(piece.size_bytes, clock_.now_s());
     const std::byte* from = piece.of_payload ? payload->data() : outbound->head.data();
     requests_.send(RequestKind::send, endpoint, kStreamTag, from + piece.offset, piece.size_bytes,
@@ -74,6 +74,11 @@ void Outgoing::post(int endpoint, Lane& lane) {
     lane.queue.pop_front();
     --pending_;
   }
+}
+
+void Outgoing::cut(OutboundMessage& outbound, std::size_t fragment_bytes) {
+  outbound.frame = Frame(outbound.message, fragment_bytes, outbound.address);
+  outbound.head = outbound.frame.head(outbound.message);
 }
 
 void Outgoing::post_late() {

@@ -47,12 +47,16 @@ class Outgoing {
 
  private:
   struct OutboundMessage {
-    Frame frame;
+    Address address;
     Packed message;
-    std::vector<std::byte> head;  // made when it leaves: it may hold the payload
+    // Both made when it leaves: the window says how it is cut, and the head may hold the payload.
+    Frame frame = {};
+    std::vector<std::byte> head = {};
     std::size_t posted_bytes = 0;
   };
   struct Lane {
+    explicit Lane(std::size_t fragment_bytes) : window(fragment_bytes) {}
+
     std::deque<std::shared_ptr<OutboundMessage>> queue;  // those not posted as a whole
     int in_flight = 0;                                   // fragments that MPI has not taken
     int overtaking = 0;
@@ -64,6 +68,7 @@ class Outgoing {
 
   void overtake(int endpoint, Lane& lane, std::shared_ptr<OutboundMessage> outbound);
   void post(int endpoint, Lane& lane);
+  static void cut(OutboundMessage& outbound, std::size_t fragment_bytes);
   void will_ring(int endpoint, Lane& lane);
 
   Requests& requests_;

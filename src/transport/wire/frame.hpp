@@ -47,6 +47,7 @@ class Frame {
   std::span<const std::byte> in_line_payload(std::span<const std::byte> head) const;
 
   const Address& address() const { return address_; }
+  std::size_t fragment_bytes() const { return fragment_bytes_; }
   bool has_payload() const { return payload_bytes_ >= 0; }
   std::size_t payload_bytes() const { return static_cast<std::size_t>(payload_bytes_); }
   /// Of the payload there is nothing but its size.
