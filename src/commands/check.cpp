@@ -11,6 +11,7 @@
 
 #include "commands/bench/bench.hpp"
 #include "commands/machines_report.hpp"
+#include "commands/train/preemption.hpp"
 #include "config/deck.hpp"
 #include "config/rules.hpp"
 #include "core/hash.hpp"
@@ -351,6 +352,8 @@ void describe_peers(const Config& config, const std::vector<StageSpec>& stages,
     return;
   }
   const std::int64_t workers = ranks - config.swarm.spares;
+  const Result<double> read = between_deaths_s(config);  // run_check() says what is wrong with them
+  const double death_each_s = read.ok() ? read.value() : 0;
   const RunPlan plan = plan_of(config, stages, backend, workers);
   const InitialMembership membership =
       membership_of(ranks, config.swarm.spares, budgets_of(config, backend));
@@ -362,7 +365,7 @@ void describe_peers(const Config& config, const std::vector<StageSpec>& stages,
                              membership.budgets));
     // Its machines may not be this one.
     if (const auto anywhere = first_deal(plan, membership_of(ranks, config.swarm.spares, {}))) {
-      append(machines_report(config, stages, *anywhere, workers), lines);
+      append(machines_report(config, stages, *anywhere, workers, death_each_s), lines);
     }
     return;
   }
@@ -378,7 +381,7 @@ void describe_peers(const Config& config, const std::vector<StageSpec>& stages,
     if (config.swarm.shadows > 0) lines.push_back(shadows_text(config, stages, backend));
   }
   lines.push_back(order_of_work(config, view, workers));
-  append(machines_report(config, stages, view, workers), lines);
+  append(machines_report(config, stages, view, workers, death_each_s), lines);
   const LargestPeer largest = largest_peer(config, stages, backend, view, plan, workers);
   describe_memory(config, largest, lines);
   if (config.swarm.has_owners()) {
@@ -556,6 +559,9 @@ Status run_check(const CheckOptions& options, std::ostream& out) {
   const Result<Config> loaded = load_deck(options.deck, options.overrides);
   if (!loaded.ok()) return loaded.status();
   Config config = loaded.value();
+  if (const auto deaths = between_deaths_s(config); !deaths.ok()) {
+    return with_place(config, deaths.status());
+  }
   if (config.compute.fidelity == Fidelity::simulated) {
     write(config, check_report_of_simulation(config), out);
     return {};

@@ -94,6 +94,45 @@ TEST_F(Check, ItWarnsWhereSignsOfLifeWillComeTooLateAmongManyReplicas) {
   EXPECT_EQ(warning("80", "6"), "");
 }
 
+// Of the sums that go round a ring nothing is finished before all are back.
+TEST_F(Check, ItSaysHowOftenDeathsHaveAReductionBegunAnew) {
+  const auto deaths = [this](const std::string& peers, const std::string& mtbf_s) {
+    std::ostringstream out;
+    const Status status =
+        run_check({(folder_ / "deck.toml").string(),
+                   {"compute.fidelity=simulated", "faults.mode=emulated", "model.width=512",
+                    "swarm.peers=" + peers, "faults.mtbf_s=" + mtbf_s,
+                    "links.home={latency_s = 0.05, up_mbps = 20, down_mbps = 20}",
+                    R"(devices.t4={gflops = 1e6})", R"(peers=[{device = "t4", link = "home"}])"}},
+                  out);
+    EXPECT_TRUE(status.ok()) << status.message();
+    const auto at = out.str().find(" one dies each ");
+    const std::size_t begin = out.str().rfind('\n', at) + 1;
+    return at == std::string::npos ? "" : out.str().substr(begin, out.str().find('\n', at) - begin);
+  };
+  EXPECT_EQ(deaths("32", "1000"), "") << "so few replicas need no ring";
+  EXPECT_EQ(deaths("80", "0"), "") << "nobody dies";
+  EXPECT_EQ(
+      deaths("80", "8000"),
+      "# deaths             of the 40 replicas of stage 0 one dies each 200 s; a reduction that "
+      "has finished no chunk, in its first 19.4 s, is then begun anew: 0.1 times on average");
+  EXPECT_EQ(
+      deaths("80", "400"),
+      "# WARNING            of the 40 replicas of stage 0 one dies each 10 s; a reduction that has "
+      "finished no chunk, in its first 19.4 s, is then begun anew: 5.9 times on average, so that "
+      "most of the time is lost: have fewer replicas a stage, for instance by more stages");
+}
+
+TEST_F(Check, AFaultTraceThatCannotBeReadIsRefused) {
+  std::ostringstream out;
+  const Status status = run_check(
+      {(folder_ / "deck.toml").string(), {"faults.mode=emulated", "faults.trace=nowhere.csv"}},
+      out);
+  EXPECT_NE(status.message().find("faults.trace: cannot read nowhere.csv"), std::string::npos)
+      << status.message();
+  EXPECT_EQ(out.str(), "");
+}
+
 TEST_F(Check, TheReportTellsWhatWorkTakesOnEachClassOfMachines) {
   const auto report = [this](const std::vector<std::string>& more) {
     std::vector<std::string> overrides = {

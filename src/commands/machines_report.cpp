@@ -81,11 +81,12 @@ struct Passes {
 class Report {
  public:
   Report(const Config& config, const std::vector<StageSpec>& specs, const View& view,
-         std::int64_t workers)
+         std::int64_t workers, double between_deaths_s)
       : config_(config),
         specs_(specs),
         view_(view),
         workers_(workers),
+        between_deaths_s_(between_deaths_s),
         costs_(config, specs),
         crossing_(boundary_bytes(config)) {}
 
@@ -103,6 +104,7 @@ class Report {
     for (const auto& [name, peers] : classes) lines.push_back(class_line(name, peers));
     lines.push_back(hold_up_line());
     if (const auto late = late_signs_line()) lines.push_back(*late);
+    if (const auto deaths = deaths_line()) lines.push_back(*deaths);
     if (std::string price = price_line(); !price.empty()) lines.push_back(price);
     return lines;
   }
@@ -146,7 +148,17 @@ class Report {
     const double bytes = elements * others * (kPackedBytes + kRoundedBytes);
     const double in_memory = elements * (kSumBytes + others * (kAddendBytes + kCopyBytes));
     return std::max(machine.up_s(bytes), machine.down_s(bytes)) + machine.memory(in_memory) +
-           (replicas > 1 ? 4 * machine.latency_s() : 0);
+           2 * latencies_s(machine, stage);
+  }
+  bool reduces_by_ring(StageId stage) const {
+    const std::int64_t replicas = std::ssize(view_.replicas(stage));
+    return reduction_pattern(replicas, replicas) == ReductionPattern::ring;
+  }
+  /// What distance adds to each half of a reduction: once round the ring, or to the owner.
+  double latencies_s(const Machine& machine, StageId stage) const {
+    const std::int64_t others = std::ssize(view_.replicas(stage)) - 1;
+    const std::int64_t hops = reduces_by_ring(stage) ? others : std::min<std::int64_t>(others, 1);
+    return as_double(hops) * 2 * machine.latency_s();
   }
   double update_s(const Machine& machine, StageId stage) const {
     return machine.memory(kUpdateBytes * as_double(costs_.elements_in(stage)));
@@ -312,6 +324,44 @@ class Report {
     return std::nullopt;
   }
 
+  /// How often a reduction is begun anew, in the stage where that is worst: the sums go round a
+  /// ring, and a death before they are back, when no chunk is finished, voids them all.
+  std::optional<std::string> deaths_line() const {
+    if (between_deaths_s_ <= 0 || config_.swarm.recovery == Recovery::off) return std::nullopt;
+    StageId worst(0);
+    double begun_anew = 0, its_sums_s = 0, its_between_s = 0;
+    for (const StageSpec& of : specs_) {
+      const StageId stage(of.stage);
+      if (!reduces_by_ring(stage)) continue;
+      const double sums_s = sums_round_the_ring_s(stage);
+      const double between_s =
+          between_deaths_s_ * as_double(workers_) / as_double(std::ssize(view_.replicas(stage)));
+      const double times = std::expm1(sums_s / between_s);  // deaths are a Poisson process
+      if (times <= begun_anew) continue;
+      worst = stage, begun_anew = times, its_sums_s = sums_s, its_between_s = between_s;
+    }
+    if (begun_anew == 0) return std::nullopt;
+    const bool too_often = begun_anew > 1;
+    return fmt::format(
+        "{:19}of the {} replicas of stage {} one dies each {}; a reduction that has finished no "
+        "chunk, in its first {}, is then begun anew: {:.2g} times on average{}",
+        too_often ? "WARNING" : "deaths", view_.replicas(worst).size(), worst.value,
+        seconds_text(its_between_s), seconds_text(its_sums_s), begun_anew,
+        too_often ? ", so that most of the time is lost: have fewer replicas a stage, for instance "
+                    "by more stages"
+                  : "");
+  }
+  double sums_round_the_ring_s(StageId stage) const {
+    const double bytes = as_double(costs_.elements_in(stage)) * kPackedBytes;
+    double slowest_s = 0;
+    for (const PeerId peer : view_.replicas(stage)) {
+      const Machine machine(config_, peer);
+      slowest_s = std::max(slowest_s, std::max(machine.up_s(bytes), machine.down_s(bytes)) +
+                                          latencies_s(machine, stage));
+    }
+    return slowest_s;
+  }
+
   std::string price_line() const {
     double price = 0;
     for (const auto& [peer, served] : view_.members()) {
@@ -325,6 +375,7 @@ class Report {
   const std::vector<StageSpec>& specs_;
   const View& view_;
   std::int64_t workers_;
+  double between_deaths_s_;
   JobCosts costs_;
   BoundaryBytes crossing_;
 };
@@ -332,8 +383,9 @@ class Report {
 }  // namespace
 
 std::vector<std::string> machines_report(const Config& config, const std::vector<StageSpec>& specs,
-                                         const View& view, std::int64_t workers) {
-  return Report(config, specs, view, workers).lines();
+                                         const View& view, std::int64_t workers,
+                                         double between_deaths_s) {
+  return Report(config, specs, view, workers, between_deaths_s).lines();
 }
 
 }  // namespace swarmpi

@@ -12,9 +12,11 @@
 namespace swarmpi {
 
 /// Lines without `#`; none where no peer of the deck has a device or a link. `specs`: of all
-/// stages; `view`: who serves which at the start, among `workers` peers. All is by formula, as
-/// emulation and simulation reckon, without what waits for what.
+/// stages; `view`: who serves which at the start, among `workers` peers, one of whom dies each
+/// `between_deaths_s`; 0: none. All is by formula, as emulation and simulation reckon, without what
+/// waits for what.
 std::vector<std::string> machines_report(const Config& config, const std::vector<StageSpec>& specs,
-                                         const View& view, std::int64_t workers);
+                                         const View& view, std::int64_t workers,
+                                         double between_deaths_s);
 
 }  // namespace swarmpi

@@ -13,7 +13,6 @@ namespace swarmpi {
 namespace {
 
 double deaths_between_s(const Config& config, const std::vector<TraceEvent>& faults) {
-  Preemption preemption;
   double last_s = 0, deaths = 0;
   for (const TraceEvent& event : faults) {
     if (event.event != FaultEvent::kill) continue;

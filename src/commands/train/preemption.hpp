@@ -37,6 +37,10 @@ double between_deaths_s(const Preemption& preemption, const FaultsConfig& faults
 /// event that this run cannot do.
 Result<Preemption> preemption_of(const Config& config, int rank, const RunPart& part);
 
+/// Of a run that has not begun, with all its peers: the mean time between two deaths; 0: nobody is
+/// to die. Errors: as above.
+Result<double> between_deaths_s(const Config& config);
+
 /// Of a run in virtual time: those of all peers, newcomers too, in order of time. There a newcomer
 /// needs no free rank. Errors: as above.
 Result<std::vector<TraceEvent>> preemption_of_all(const Config& config, std::int64_t peers);
