@@ -2,7 +2,8 @@
 // usage: mpirun ... transport_check CHECK FOLDER [NUMBER]...
 //   traffic MESSAGES SEED      all send to all; every message arrives whole, once, in order
 //   deaths SECONDS SEED RANK...  the same, while these ranks kill themselves
-//   crowded SECONDS            even ranks send to odd ones all that goes; how old their pings are
+//   crowded SECONDS [both]     even ranks send to odd ones all that goes, or each of these to each
+//                              of those; how old pings are
 //   idle SECONDS               no rank does anything; how much CPU time that takes
 //   speed [threads]            rank 0 and 1 against MPI itself; with an MPI that threads may share
 // A rank writes what it found to FOLDER/rank-R once MPI has ended; the last line is "good" if
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -120,7 +122,7 @@ class TransportCheck {
                const std::vector<int>& victims, double start_s);
   void idle(double seconds);
   void overtaking();
-  void crowded(double seconds);
+  void crowded(double seconds, bool both_ways);
 
   std::string report;
   bool good = true;
@@ -303,55 +305,67 @@ void TransportCheck::overtaking() {
   expect(came == "hsp", "a heartbeat overtakes, and a pong does not, but came " + came);
 }
 
-// Each receiver answers every message, so that its sender knows how many wait.
-void TransportCheck::crowded(double seconds) {
-  constexpr std::size_t kLargeBytes = 300'000;
+// Twice all that goes for so long, and between these small messages only. Each receiver answers
+// every large message, so that its sender knows how many wait.
+void TransportCheck::crowded(double seconds, bool both_ways) {
+  constexpr std::size_t kLargeBytes = 300'000, kSmallBytes = 1000;
   constexpr int kWaiting = 2;
-  constexpr double kPingPeriodS = 0.1;
-  constexpr double kDeadlineS = 60;
-  const bool sends = rank_ % 2 == 0;
-  const auto partners = static_cast<std::size_t>(sends ? ranks_ / 2 : (ranks_ + 1) / 2);
+  constexpr double kPeriodS = 0.1, kPauseS = 2, kDeadlineS = 60;
+  const bool sends = both_ways || rank_ % 2 == 0;
+  std::vector<int> partners;
+  for (int other = 1 - rank_ % 2; other < ranks_; other += 2) partners.push_back(other);
   const auto payload = payloads_.take(kLargeBytes);
   std::fill_n(payload->data(), kLargeBytes, std::byte{1});
-  double ping_s = begin_s_;
   double oldest_s = 0;
   std::size_t pings = 0, large = 0, ended = 0;
-  while (ended < partners && now_s() < begin_s_ + kDeadlineS) {
+  const auto take = [&](int from, const MessageBody& body) {
+    if (const auto* ping = std::get_if<PingMessage>(&body)) {
+      oldest_s = std::max(oldest_s, now_s() - ping->sent_s);
+      ++pings;
+    } else if (std::holds_alternative<ShareMessage>(body)) {
+      send(from, HeartbeatMessage{});
+      ++large;
+    } else if (std::holds_alternative<HeartbeatMessage>(body)) {
+      --lanes_[static_cast<std::size_t>(from)].unanswered;
+    } else if (std::holds_alternative<EndMessage>(body)) {
+      ++ended;
+      if (!sends) send(from, EndMessage{});
+    }
+  };
+  const auto fill = [&](int to) {
+    std::int64_t& waiting = lanes_[static_cast<std::size_t>(to)].unanswered;
+    for (; waiting < kWaiting; ++waiting) send(to, ShareMessage{{}, StageId(0), 0, {}, payload});
+  };
+  double tick_s = begin_s_;
+  while (ended < partners.size() && now_s() < begin_s_ + kDeadlineS) {
     while (const auto event = transport_->receive()) {
       const auto& arrived = std::get<MessageArrived>(*event);
-      Lane& lane = lanes_[static_cast<std::size_t>(arrived.from.value)];
-      const MessageBody& body = arrived.message.body;
-      if (const auto* ping = std::get_if<PingMessage>(&body)) {
-        oldest_s = std::max(oldest_s, now_s() - ping->sent_s);
-        ++pings;
-      } else if (std::holds_alternative<ShareMessage>(body)) {
-        send(arrived.from.value, HeartbeatMessage{});
-        ++large;
-      } else if (std::holds_alternative<HeartbeatMessage>(body)) {
-        --lane.unanswered;
-      } else {
-        ++ended;
-        if (!sends) send(arrived.from.value, EndMessage{});
+      take(arrived.from.value, arrived.message.body);
+    }
+    const double since_s = now_s() - begin_s_;
+    const bool over = since_s > 2 * seconds + kPauseS;
+    const bool pauses = since_s > seconds && since_s < seconds + kPauseS;
+    const bool ticks = now_s() >= tick_s;
+    for (const int to : partners) {
+      if (!sends) break;
+      if (!over && !pauses) fill(to);
+      if (!over && ticks) {
+        send(to, PingMessage{now_s()});
+        send(to, StageStoredMessage{{}, {}, true, {std::string(kSmallBytes, 'x'), 0, 0}, {}});
+      }
+      if (over && !std::exchange(lanes_[static_cast<std::size_t>(to)].ended, true)) {
+        send(to, EndMessage{});
       }
     }
-    const bool over = now_s() > begin_s_ + seconds;
-    for (int to = 1; sends && to < ranks_; to += 2) {
-      Lane& lane = lanes_[static_cast<std::size_t>(to)];
-      for (; !over && lane.unanswered < kWaiting; ++lane.unanswered) {
-        send(to, ShareMessage{SealId{}, StageId(0), 0, {}, payload});
-      }
-      if (!over && now_s() >= ping_s) send(to, PingMessage{now_s()});
-      if (over && !std::exchange(lane.ended, true)) send(to, EndMessage{});
-    }
-    if (now_s() >= ping_s) ping_s += kPingPeriodS;
-    transport_->wait(-1, kPingPeriodS / 2);
+    if (ticks) tick_s += kPeriodS;
+    transport_->wait(-1, kPeriodS / 2);
   }
-  expect(ended == partners, fmt::format("no end after {} s", kDeadlineS));
-  expect(transport_->flush(2), "what was sent does not leave");
-  if (sends) return;
-  expect(pings > 0 && large > 0, "nothing comes");
-  report += fmt::format("{} large messages; the oldest of {} pings was {:.3f} s old\n", large,
-                        pings, oldest_s);
+  expect(ended == partners.size(), fmt::format("no end after {} s", kDeadlineS));
+  expect(transport_->flush(20), "what was sent does not leave");
+  std::array<char, 64> host{};
+  gethostname(host.data(), host.size() - 1);
+  report += fmt::format("on {}: {} bytes; the oldest of {} pings was {:.3f} s old\n", host.data(),
+                        large * kLargeBytes, pings, oldest_s);
 }
 
 // ---- speed
@@ -436,7 +450,7 @@ int run_check(const std::vector<std::string>& arguments) {
     } else if (name == "overtaking") {
       check.overtaking();
     } else if (name == "crowded") {
-      check.crowded(number(2));
+      check.crowded(number(2), arguments.size() > 3 && arguments[3] == "both");
     } else if (name == "idle") {
       check.idle(number(2));
     } else {

@@ -13,9 +13,9 @@
 namespace swarmpi {
 
 /// What overtakes waits on its link behind what that carries in half a second, well below the usual
-/// time to suspicion; but behind so much at least that a link does not stand still until its sender
-/// hears that some has come, and behind no more than keeps one of some milliseconds and 1 Gbit/s
-/// busy.
+/// time to suspicion; but behind four of the smallest fragments, so that some may be on their way
+/// while others are acknowledged, and behind no more than keeps a link of some milliseconds and 1
+/// Gbit/s busy.
 inline constexpr AheadBound kAhead{32'768, 1e6, 0.5};
 
 /// These say that their sender lives, and change nothing of what is to be done.

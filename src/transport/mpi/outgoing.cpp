@@ -14,7 +14,7 @@ Outgoing::Outgoing(Requests& requests, Doorbell& doorbell, std::size_t fragment_
       fragment_bytes_(fragment_bytes),
       fragments_in_flight_(fragments_in_flight),
       counters_(counters) {
-  SWARMPI_CHECK(fragment_bytes >= SendWindow::kSmallFragmentBytes,
+  SWARMPI_CHECK(fragment_bytes >= SendWindow::kSmallestFragmentBytes,
                 "a slow link has smaller fragments than others");
 }
 
@@ -56,7 +56,7 @@ void Outgoing::post(int endpoint, Lane& lane) {
       if (!std::exchange(lane.late, true)) late_.push_back(endpoint);
       return;
     }
-    if (outbound->head.empty()) cut(*outbound, lane.window.fragment_bytes());
+    if (outbound->head.empty()) cut(*outbound, lane.window.fragment_bytes(clock_.now_s()));
     const Piece piece = outbound->frame.piece(outbound->posted_bytes);
     if (!lane.window.admits(piece.size_bytes)) return;
     if (outbound->posted_bytes == 0) lane.window.cut_into(outbound->frame.fragment_bytes());

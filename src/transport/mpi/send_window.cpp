@@ -1,6 +1,7 @@
 #include "transport/mpi/send_window.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "protocol/messages/lanes.hpp"
 
@@ -11,21 +12,31 @@ namespace {
 // while the receiver has taken some and not acknowledged them yet, others are on their way.
 constexpr std::size_t kFragmentsAhead = 4;
 static_assert(kFragmentsAhead > kFragmentsAcknowledged);
-static_assert(kFragmentsAhead * SendWindow::kSmallFragmentBytes <= kAhead.least_bytes);
+static_assert(kFragmentsAhead * SendWindow::kSmallestFragmentBytes <= kAhead.least_bytes);
 
 // As many times what was on its way, and has met no queue, may be next.
-constexpr double kGrowth = 2;
+constexpr std::size_t kGrowth = 2;
+// Shorter queues count as none.
+constexpr double kShortQueueS = kAhead.most_s / 2;
+// After so long others may have begun to use the line.
+constexpr double kPauseS = 1;
+// A route may have become longer for good. Shorter than this and a reduction over a slow line would
+// take its own queue for distance.
+constexpr double kDistanceHoldsS = 900;
 
 }  // namespace
 
 std::size_t SendWindow::least_bytes() { return static_cast<std::size_t>(kAhead.least_bytes); }
 
-std::size_t SendWindow::fragment_bytes() const {
-  return most_bytes_ < kFragmentsAhead * large_bytes_ ? kSmallFragmentBytes : large_bytes_;
+std::size_t SendWindow::fragment_bytes(double now_s) {
+  const bool was_needed =
+      ahead_bytes_ >= least_bytes() || now_s - needed_s_ <= kPauseS + distance_s_;
+  if (!was_needed) most_bytes_ = least_bytes();
+  return std::clamp(most_bytes_ / kFragmentsAhead, kSmallestFragmentBytes, largest_bytes_);
 }
 
-// Else it might wait for ever: what is on its way as soon as this is exceeded is more than the
-// receiver takes without acknowledging it.
+// The receiver leaves less than two fragments without an answer, and with one more they are below
+// four: for who waits here an acknowledgement is on its way.
 bool SendWindow::admits(std::size_t size_bytes) const {
   const std::size_t most_bytes = std::max(most_bytes_, kFragmentsAhead * fragment_bytes_);
   return ahead_bytes_ + size_bytes <= most_bytes;
@@ -33,6 +44,7 @@ bool SendWindow::admits(std::size_t size_bytes) const {
 
 void SendWindow::sent(std::size_t size_bytes, double now_s) {
   ahead_bytes_ += size_bytes;
+  if (ahead_bytes_ > least_bytes()) needed_s_ = now_s;
   fragments_.push_back({size_bytes, ahead_bytes_, now_s});
 }
 
@@ -49,17 +61,25 @@ void SendWindow::taken(std::size_t size_bytes, double now_s) {
     if (fragments_.front().left_bytes == 0) fragments_.pop_front();
   }
   const double took_s = now_s - last.at_s;
-  if (took_s <= 0) return;
-  least_s_ = std::min(least_s_, took_s);
-  // Fewer have waited for others' and not for their own.
-  if (last.ahead_bytes < least_bytes() / 2) return;
-  const auto ahead_bytes = static_cast<double>(last.ahead_bytes);
-  const auto carried_bytes = [&](double in_s) { return ahead_bytes * kAhead.most_s / in_s; };
-  const double queued_s = took_s - least_s_;
-  const double more_bytes = std::max(kGrowth * ahead_bytes, carried_bytes(took_s));
-  double bytes = std::max(static_cast<double>(most_bytes_), more_bytes);
-  if (queued_s > 0) bytes = std::min(bytes, carried_bytes(queued_s));
-  most_bytes_ = static_cast<std::size_t>(std::clamp(bytes, kAhead.least_bytes, kAhead.most_bytes));
+  if (last.ahead_bytes == 0 || took_s <= 0) return;
+  note_distance(took_s, now_s);
+  most_bytes_ = std::max(most_bytes_, kGrowth * last.ahead_bytes);
+  if (took_s - distance_s_ > kShortQueueS) {
+    const double bytes_per_s = static_cast<double>(last.ahead_bytes) / took_s;
+    const double in_time_bytes = bytes_per_s * (distance_s_ + kAhead.most_s);
+    most_bytes_ = std::min(most_bytes_, static_cast<std::size_t>(in_time_bytes));
+  }
+  const auto most_bytes = static_cast<std::size_t>(kAhead.most_bytes);
+  most_bytes_ = std::clamp(most_bytes_, least_bytes(), most_bytes);
+}
+
+void SendWindow::note_distance(double took_s, double now_s) {
+  if (now_s - renewed_s_ > kDistanceHoldsS) {
+    distance_s_ = std::exchange(recent_least_s_, kNever);
+    renewed_s_ = now_s;
+  }
+  recent_least_s_ = std::min(recent_least_s_, took_s);
+  distance_s_ = std::min(distance_s_, took_s);
 }
 
 }  // namespace swarmpi

@@ -1,8 +1,9 @@
 #pragma once
 // How much may be on its way to one receiver. What overtakes it, heartbeats, waits behind it
 // nevertheless, in the buffers of the system; so a line that carries little, because it is slow or
-// because many share it, may hold little. (As LEDBAT does for TCP, RFC 6817: what counts is how
-// long bytes wait in queues, and not how far away the receiver is.)
+// because many share it, may hold little. As with LEDBAT (RFC 6817) what counts is how long bytes
+// wait in queues, and not how far away the receiver is; and as with TCP a window begins small,
+// after pauses too, for nobody tells a sender that many others begin.
 
 #include <cstddef>
 #include <deque>
@@ -16,12 +17,11 @@ inline constexpr std::size_t kFragmentsAcknowledged = 2;
 
 class SendWindow {
  public:
-  /// A small window goes with small fragments: with large ones a line that carries little would
-  /// hold seconds of them. REQUIRES: `large_bytes` >= kSmallFragmentBytes.
-  explicit SendWindow(std::size_t large_bytes) : large_bytes_(large_bytes) {}
+  /// REQUIRES: `largest_bytes`, of a fragment, are not below kSmallestFragmentBytes.
+  explicit SendWindow(std::size_t largest_bytes) : largest_bytes_(largest_bytes) {}
 
-  /// What the next message is cut into.
-  std::size_t fragment_bytes() const;
+  /// What a message is cut into that is next now: four of these fill the window.
+  std::size_t fragment_bytes(double now_s);
   /// Its first piece leaves next: once that has come the receiver acknowledges accordingly.
   void cut_into(std::size_t fragment_bytes) { fragment_bytes_ = fragment_bytes; }
   /// Whether so many more bytes may leave: a fragment of the message that was begun last, or the
@@ -35,7 +35,7 @@ class SendWindow {
 
   std::size_t most_bytes() const { return most_bytes_; }
 
-  static constexpr std::size_t kSmallFragmentBytes = 8192;
+  static constexpr std::size_t kSmallestFragmentBytes = 8192;
 
  private:
   struct Fragment {
@@ -46,12 +46,21 @@ class SendWindow {
 
   static std::size_t least_bytes();
 
-  std::size_t large_bytes_;
-  std::size_t fragment_bytes_ = kSmallFragmentBytes;  // of the message that was begun last
+  /// How long a fragment takes that waits for nothing, as far as is known when one has taken
+  /// `took_s`.
+  void note_distance(double took_s, double now_s);
+
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
+
+  std::size_t largest_bytes_;
+  std::size_t fragment_bytes_ = kSmallestFragmentBytes;  // of the message that was begun last
   std::deque<Fragment> fragments_;
   std::size_t ahead_bytes_ = 0;
   std::size_t most_bytes_ = least_bytes();
-  double least_s_ = std::numeric_limits<double>::infinity();  // that any has taken
+  double needed_s_ = 0;  // the last time that more than least_bytes() were on their way
+  double distance_s_ = kNever;
+  double recent_least_s_ = kNever;  // that any has taken since distance_s_ was renewed
+  double renewed_s_ = 0;
 };
 
 }  // namespace swarmpi
