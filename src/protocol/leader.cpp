@@ -634,6 +634,9 @@ void Leader::send_exit() {
 
 void Leader::receive(const LateMessage& message, PeerId from) {
   if (!view_.contains(from)) return;
+  // It is from an older view. With the new one the peer forgets what it has said, and says it again
+  // if it is still so; but not that it is so no more.
+  if (round_.gathering() && !round_.came_after_table(from)) return;
   if (!late_.enter(message, from, now_s_)) return;
   store(EventRow{run_time_s(), committed().value, EventKind::late, from.value, -1, message.since_s,
                  kTaskNames[static_cast<std::size_t>(message.task)] + (": " + message.what)});
@@ -758,6 +761,7 @@ void Leader::receive(const WholeViewRequest&, PeerId from) {
 
 void Leader::receive(const TableMessage& message, PeerId from) {
   if (run_ending_.decided() || message.view != view_.number || !round_.enter(message, from)) return;
+  deadline_.restart(now_s_);
   learners_.keep_listed(from, message.learned);
   lives_.told_until(from, now_s_ - message.untold_s);
   if (!round_.gathering()) finish_table_round();

@@ -217,6 +217,46 @@ TEST(Leader, WithoutProgressItBeginsATableRoundAndWaitsTwiceAsLongEachTime) {
   EXPECT_EQ(scene.sent_when_at<ViewMessage>(4 * patience_s + 0.1), 3u);
 }
 
+// Of thousands over slow lines they come one after the other.
+TEST(Leader, ATableThatComesIsProgress) {
+  LeaderOfThree scene;
+  const double patience_s = 4 * scene.plan.swarm.suspect_after_s;
+  EXPECT_EQ(scene.sent_when_at<ViewMessage>(patience_s + 0.1), 3u);
+  TableMessage table;
+  table.view = {Term(1), 2};
+  for (const std::int32_t id : {0, 1}) {
+    scene.now_s += 1.5 * patience_s;
+    scene.leader->receive(table, PeerId(id));
+    EXPECT_EQ(scene.sent_when_at<ViewMessage>(scene.now_s), 0u);
+  }
+  EXPECT_EQ(scene.sent_when_at<ViewMessage>(scene.now_s + 1.9 * patience_s), 0u);
+  EXPECT_EQ(scene.sent_when_at<ViewMessage>(scene.now_s + 0.2 * patience_s), 3u)
+      << "the last one does not come";
+}
+
+// Peer 2 says that its job is late as the view without peer 1 comes, and is done before its timer
+// asks it again: then it has nothing more to say.
+TEST(Leader, WhatWasLateInAnOlderViewIsNotLateInTheNext) {
+  LeaderOfThree scene;
+  const auto is_named = [&] {
+    scene.outbox.take();
+    scene.leader->receive(LateMessage{Task::job, true, "a pass", 99}, PeerId(2));
+    const Actions actions = scene.outbox.take();
+    return std::any_of(actions.begin(), actions.end(), [](const Action& action) {
+      const auto* store = std::get_if<StoreRecord>(&action);
+      const auto* event = store == nullptr ? nullptr : std::get_if<EventRow>(&store->row);
+      return event != nullptr && event->kind == EventKind::late;
+    });
+  };
+  scene.leader->lost(PeerId(1), "peer 1 was lost");
+  scene.leader->lead();
+  EXPECT_FALSE(is_named()) << "from the view with peer 1";
+  TableMessage table;
+  table.view = {Term(1), 2};
+  scene.leader->receive(table, PeerId(2));
+  EXPECT_TRUE(is_named()) << "told again";
+}
+
 // Peers 0 and 1 serve stage 0, peer 2 serves stage 1, peer 3 learns it; step 0 is committed, and
 // all agree on the state after it.
 struct LeaderWithALearner : LeaderOfThree {

@@ -119,8 +119,7 @@ class ReplicaHost {
   /// How far the run's time is ahead of this peer's clock, as the commits tell that it has heard
   /// of: at least so far, for they were on their way for a while.
   double run_time_ahead_s() const { return run_time_ahead_s_; }
-  /// The live peers from which something must come. Because links keep their order, one that
-  /// answers a ping has received all that was sent to it before.
+  /// The live peers from which something must come.
   FlatSet<PeerId> awaited() const;
   /// The job that runs, or what is waited for; for messages about stalls.
   std::string activity() const;

@@ -20,18 +20,26 @@ std::optional<std::string> Departures::asked_of_all(const View& view,
 std::vector<std::pair<PeerId, std::string>> Departures::begin(const View& view, double now_s,
                                                               double together_s,
                                                               const HeardSince& heard_since) {
-  std::vector<std::pair<PeerId, std::string>> begun;
+  std::vector<std::pair<double, PeerId>> due;
+  for (const auto& [peer, notice] : notices_) {
+    const bool waits = now_s < notice.at_s + together_s;
+    if (!waits && !departs(peer) && view.contains(peer)) due.emplace_back(notice.at_s, peer);
+  }
   const auto others_stay = [&](double since_s) {
     return std::all_of(view.members().begin(), view.members().end(), [&](const auto& member) {
       return notices_.contains(member.first) || heard_since(member.first, since_s);
     });
   };
-  for (const auto& [peer, notice] : notices_) {
-    if (now_s < notice.at_s + together_s || departs(peer) || !view.contains(peer)) continue;
-    if (!others_stay(notice.at_s)) continue;
+  // Of hundreds that were asked at once: who was not heard since the first was, was not since the
+  // others were.
+  std::sort(due.begin(), due.end());
+  std::vector<std::pair<PeerId, std::string>> begun;
+  for (const auto& [at_s, peer] : due) {
+    if (!others_stay(at_s)) break;
     departing_.insert(peer);
-    begun.emplace_back(peer, notice.why);
+    begun.emplace_back(peer, notices_.at(peer).why);
   }
+  std::sort(begun.begin(), begun.end());
   return begun;
 }
 
@@ -71,12 +79,18 @@ Departures::HandedOver Departures::hand_over(View& view,
                                              const std::function<bool(PeerId)>& may_learn,
                                              const MemoryNeeds& needs) {
   HandedOver done;
+  std::map<StageId, std::int64_t>
+      stay;  // counted once: a departing peer that leaves changes nothing
   for (const PeerId peer : departing_) {
     for (const StageId stage : view.members().at(peer)) {
-      if (staying(view, stage) > 0) {
+      const auto known = stay.find(stage);
+      const auto of_stage =
+          known != stay.end() ? known : stay.emplace(stage, staying(view, stage)).first;
+      if (of_stage->second > 0) {
         done.view_changed |= view.set_leaving(peer, stage, true);
       } else {
         choose_successor(view, stage, may_learn, needs, done);
+        stay.erase(of_stage);
       }
     }
   }

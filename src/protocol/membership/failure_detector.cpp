@@ -157,16 +157,17 @@ std::vector<Survivor> FailureDetector::suspect(double now_s) {
 bool FailureDetector::another_hears_the_leader(double now_s) const {
   if (membership_.leads()) return false;
   const std::vector<PeerId> others = membership_.others();
+  const PeerId leader = membership_.leader();
   return std::any_of(others.begin(), others.end(), [&](PeerId peer) {
-    return peer != membership_.leader() && words_.hears(peer, membership_.leader(), now_s);
+    return peer != leader && words_.hears(peer, leader, now_s);
   });
 }
 
 bool FailureDetector::hears_nobody(double now_s) const {
   const std::vector<PeerId> others = membership_.others();
-  return others.size() > 1 && std::none_of(others.begin(), others.end(), [&](PeerId peer) {
-           return heard_since(peer, now_s - patience_s());
-         });
+  const double since_s = now_s - patience_s();
+  return others.size() > 1 && std::none_of(others.begin(), others.end(),
+                                           [&](PeerId peer) { return heard_since(peer, since_s); });
 }
 
 std::set<PeerId> FailureDetector::deaf_members(double now_s) const {

@@ -108,10 +108,11 @@ LateWork::Decision LateWork::decide(const View& view, Step committed, double now
 }
 
 bool LateWork::may_give_up_the_next(const View& view, Step committed, double now_s) {
-  // With its answer to a view it has heard before that it was to go: it had a reason to stay.
-  if (view.contains(resigned_->peer)) return resigned_->view_since;
-  if (!resigned_->committed) resigned_->committed = committed;
   const bool waited = now_s - resigned_->at_s > kBetweenTwoTimes * patience_s();
+  // With its answer to a view it has heard before that it was to go: it had a reason to stay. Or it
+  // works again, which it need not say in a new view.
+  if (view.contains(resigned_->peer)) return resigned_->view_since || waited;
+  if (!resigned_->committed) resigned_->committed = committed;
   return committed > *resigned_->committed || waited;
 }
 

@@ -167,6 +167,19 @@ TEST(LateWork, WhoIsStillThereAfterTheNextViewHadAReasonToStay) {
   EXPECT_FALSE(scene.decide(21).tries.empty());
 }
 
+// Its job had ended before it was to go, and in a new view it need not say so.
+TEST(LateWork, WhoWorksAgainDoesNotKeepOthersFromBeingGivenUp) {
+  Scene scene;
+  scene.view.serve(PeerId(3), StageId(0));
+  scene.is_late(0, 20);
+  const auto decision = scene.decide(20);
+  for (const auto& [peer, message] : decision.tries) scene.tried(message.number, peer.value, 20);
+  ASSERT_TRUE(scene.decide(20).resigns);
+  scene.is_late(1, 21);
+  EXPECT_TRUE(scene.decide(29).tries.empty()) << "the first may be about to go";
+  EXPECT_FALSE(scene.decide(31).tries.empty());
+}
+
 TEST(LateWork, WhereNobodyElseServesTheStageTheRunEnds) {
   Scene scene;
   scene.is_late(2, 20);  // runs since 10 s

@@ -30,7 +30,7 @@ void Membership::adopt(ViewRef view) {
   }
   order_.merge(view->order());
   view_ = std::move(view);
-  lowest_living_.reset();
+  leader_.reset();
   initial_view_.reset();
 }
 
@@ -44,7 +44,7 @@ bool Membership::set_dead(PeerId peer, bool dead) {
   const auto index = static_cast<std::size_t>(peer.value);
   if (index >= is_dead_.size()) is_dead_.resize(index + 1);
   is_dead_[index] = dead;
-  lowest_living_.reset();
+  leader_.reset();
   if (dead) {
     dead_.insert(peer);
   } else {
@@ -54,6 +54,7 @@ bool Membership::set_dead(PeerId peer, bool dead) {
 }
 
 const LeadingOrder& Membership::abstain(std::optional<PeerId> to) {
+  leader_.reset();
   order_.abstain(self_);
   if (!to) return order_;
   if (order_.abstains(*to)) order_.come_back(*to, 0);
@@ -88,7 +89,7 @@ std::set<PeerId> Membership::contacts() const {
   return peers;
 }
 
-PeerId Membership::leader() const {
+PeerId Membership::find_leader() const {
   if (order_.numbers.empty()) return lowest_living();
   std::vector<PeerId> living;
   if (view_) {
@@ -103,11 +104,6 @@ PeerId Membership::leader() const {
 }
 
 PeerId Membership::lowest_living() const {
-  if (!lowest_living_) lowest_living_ = find_lowest_living();
-  return *lowest_living_;
-}
-
-PeerId Membership::find_lowest_living() const {
   std::optional<PeerId> lowest;
   const auto take = [&](PeerId peer) {
     if (is_dead(peer)) return false;

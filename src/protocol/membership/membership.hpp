@@ -35,9 +35,13 @@ class Membership {
   /// The peer may lead again, after all others. `number`: its own in the order, as it knows it.
   void come_back(PeerId peer, std::int64_t number) {
     if (order_.number_of(peer) <= number) order_.come_back(peer, number);
+    leader_.reset();
   }
   /// Another peer abstains: the order as it knows it.
-  void merge(const LeadingOrder& order) { order_.merge(order); }
+  void merge(const LeadingOrder& order) {
+    order_.merge(order);
+    leader_.reset();
+  }
   /// What a peer that gave itself up has said of it, for people.
   void obituary(PeerId peer, const std::string& why) { obituaries_[peer] = why; }
   /// The peer may be in a newer view: it has asked to join, or takes this peer for the next leader.
@@ -77,7 +81,10 @@ class Membership {
   std::set<PeerId> contacts() const;
 
   /// The first live member in the order in which they lead.
-  PeerId leader() const;
+  PeerId leader() const {
+    if (!leader_) leader_ = find_leader();
+    return *leader_;
+  }
   /// The live members in that order.
   std::vector<PeerId> line() const;
   /// Whether another live member could lead: it does not abstain.
@@ -92,9 +99,9 @@ class Membership {
   bool is_taken_for_leader() const { return leads() && !contacts().empty(); }
 
  private:
+  PeerId find_leader() const;
   /// The leader while nobody has ever abstained.
   PeerId lowest_living() const;
-  PeerId find_lowest_living() const;
   /// Whether that is news.
   bool set_dead(PeerId peer, bool dead);
 
@@ -105,8 +112,8 @@ class Membership {
   ViewRef view_;
   FlatSet<PeerId> dead_;       // as was heard, or as the view says
   std::vector<bool> is_dead_;  // the same by id: small, for it is asked at each message
-  // Asked for at each event; none: not known since the view or the dead changed.
-  mutable std::optional<PeerId> lowest_living_;
+  // Asked for at each event; none: not known since the view, the dead or the order changed.
+  mutable std::optional<PeerId> leader_;
   FlatSet<PeerId> lost_;      // of these: as was heard
   FlatSet<PeerId> left_;      // this peer, too, once it has left
   FlatSet<PeerId> contacts_;  // dead ones included

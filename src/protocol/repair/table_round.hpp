@@ -46,7 +46,7 @@ class ProgressDeadline {
     caused_round_ = true;
   }
   void round_for_another_cause() { caused_round_ = was_needless_ = false; }
-  /// All tables are here: time counts from now, with the patience as it is.
+  /// A table is here, or all are: time counts from now, with the patience as it is.
   void restart(double now_s) { since_s_ = now_s; }
   /// All is repaired; `was_needed`: something had to be done again. Whether the round was begun
   /// because the deadline had passed.
