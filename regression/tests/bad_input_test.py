@@ -184,6 +184,20 @@ class Outputs(Refused):
         self.assertEqual(status, 2, err)
         self.assertEqual(content(self.folder), before)
 
+    def test_a_folder_as_run_file(self):
+        before = content(self.folder)
+        folder = self.path("refused") + os.sep
+        status, _, err = self.run_program("train", self.deck, "--out", folder)
+        self.assertEqual(status, 2, err)
+        self.assertIn(folder + " is a folder: name a file", err)
+        self.assertEqual(content(self.folder), before)
+
+    def test_checkpoints_in_the_place_of_the_run_file(self):
+        for name in ("RUN.h5", "RUN.h5.journal"):
+            with self.subTest(name=name):
+                folder = self.path("refused", name)
+                self.refused(f"output.checkpoint={folder}", says=["output.checkpoint", folder])
+
     def test_a_folder_that_cannot_be_made(self):
         with open(self.path("refused"), "w", encoding="ascii") as file:
             file.write("in the way")

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <sstream>
 #include <variant>
@@ -18,6 +19,7 @@
 #include "commands/train/handshake.hpp"
 #include "core/text.hpp"
 #include "data/prepare.hpp"
+#include "hardware/preemption_trace.hpp"
 #include "io/files.hpp"
 #include "report/compare.hpp"
 
@@ -59,12 +61,22 @@ Status run_prepare(const PrepareOptions& options, std::ostream& out, std::ostrea
   return {};
 }
 
+// A file that is there is replaced if it is a trace, and nothing else.
+Status refuse_to_harm(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return {};
+  const Result<std::string> there = read_file(path);
+  if (there.ok() && parse_trace(there.value(), path).ok()) return {};
+  return Status::bad_input("trace: " + path + " exists and is no trace: choose another name");
+}
+
 // Writes a random trace of preemptions.
 Status run_trace(const TraceOptions& options, std::ostream& out) {
+  if (Status status = refuse_to_harm(options.out); !status.ok()) return status;
   const TraceModel& model = options.model;
   const std::vector<TraceEvent> events = make_trace(model);
   if (Status status = write_file_durably(options.out, trace_text(events)); !status.ok()) {
-    return status;
+    return Status::bad_input("trace: " + status.message());
   }
   const auto joins = std::count_if(events.begin(), events.end(), [](const TraceEvent& event) {
     return event.event == FaultEvent::join;

@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <sstream>
+
+#include "io/test_support.hpp"
 
 namespace swarmpi {
 namespace {
@@ -64,6 +68,20 @@ TEST(Commands, InfoNeedsNothing) {
   EXPECT_EQ(outcome.status, ExitStatus::good);
   for (const char* part : {"oneDNN", "Kokkos", "HDF5", "CPU", "MPI"})
     EXPECT_NE(outcome.out.find(part), std::string::npos) << part;
+}
+
+TEST(Commands, ATraceReplacesATraceAndNothingElse) {
+  const TestFolder folder;
+  const std::string path = folder / "t.csv";
+  const std::vector<std::string> command = {"trace", path, "--peers", "9", "--hours", "100"};
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(run(command).status, ExitStatus::good);
+  std::ofstream(path) << "[model]\nlayers = 2\n";
+  const Printed outcome = run(command);
+  EXPECT_EQ(outcome.status, ExitStatus::bad_input);
+  EXPECT_NE(outcome.error.find("exists and is no trace"), std::string::npos) << outcome.error;
+  EXPECT_EQ(std::filesystem::file_size(path), 19u) << "as it was";
+  EXPECT_EQ(run({"trace", folder / "none/t.csv", "--peers", "9", "--hours", "1"}).status,
+            ExitStatus::bad_input);
 }
 
 TEST(Commands, MissingFilesAreBadInput) {

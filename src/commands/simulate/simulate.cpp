@@ -29,7 +29,8 @@ namespace {
 
 volatile std::sig_atomic_t interrupted = 0;
 
-// INT and TERM end the run with what there is; a second one ends the process.
+// INT, TERM and USR1 (of a scheduler) end the run with what there is; a second one ends the
+// process.
 class Interrupts {
  public:
   Interrupts() {
@@ -46,7 +47,7 @@ class Interrupts {
   Interrupts& operator=(const Interrupts&) = delete;
 
  private:
-  static constexpr std::array kSignals = {SIGINT, SIGTERM};
+  static constexpr std::array kSignals = {SIGINT, SIGTERM, SIGUSR1};
   std::array<struct sigaction, kSignals.size()> before_{};
 };
 

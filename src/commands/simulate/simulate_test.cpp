@@ -146,14 +146,16 @@ TEST_F(Simulate, ATimeLimitStopsItWithWhatThereIs) {
 }
 
 TEST_F(Simulate, ASignalEndsItWithWhatThereIs) {
-  std::thread sender([] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));
-    ::kill(::getpid(), SIGTERM);
-  });
-  EXPECT_EQ(run("a.h5", {"train.steps=1000000"}), ExitStatus::stopped);
-  sender.join();
-  EXPECT_NE(complained.find("interrupted"), std::string::npos) << complained;
-  EXPECT_FALSE(file("a.h5").complete);
+  for (const auto& [signal, name] : {std::pair{SIGTERM, "term.h5"}, {SIGUSR1, "usr1.h5"}}) {
+    std::thread sender([signal = signal] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      ::kill(::getpid(), signal);
+    });
+    EXPECT_EQ(run(name, {"train.steps=1000000"}), ExitStatus::stopped);
+    sender.join();
+    EXPECT_NE(complained.find("interrupted"), std::string::npos) << complained;
+    EXPECT_FALSE(file(name).complete);
+  }
 }
 
 TEST_F(Simulate, WhatCannotRunIsRefusedBeforeAnythingIsWritten) {

@@ -112,8 +112,15 @@ Status refuse_data_as_output(const OutputPaths& paths, const DataConfig& data) {
 Status prove_outputs_writable(const OutputPaths& paths, std::int64_t needed_bytes) {
   constexpr std::int64_t kTablesBytes = 1 << 20;
   std::error_code error;
-  if (fs::is_directory(paths.run_file, error)) {
+  const bool ends_as_folder = fs::path(paths.run_file).filename().empty();
+  if (ends_as_folder || fs::is_directory(paths.run_file, error)) {
     return Status::bad_input("output.run: " + paths.run_file + " is a folder: name a file");
+  }
+  for (const std::string& taken : {paths.run_file, paths.journal}) {
+    if (fs::path(paths.checkpoints).lexically_normal() != fs::path(taken).lexically_normal())
+      continue;
+    return Status::bad_input("output.checkpoint: " + taken +
+                             " is the run file or its journal: name another folder");
   }
   if (Status status = prove_writable(folder_of(paths.run_file), kTablesBytes); !status.ok()) {
     return Status::bad_input("output.run: " + status.message());
