@@ -169,6 +169,10 @@ class Outputs(Refused):
             resume=self.path("refused", "typo"), says=["typo: there is no such folder", os.getcwd()]
         )
 
+    def test_a_runs_folder_in_the_place_of_its_checkpoints(self):
+        self.train("mine")
+        self.refused(resume=self.path("mine"), says=[self.path("mine", "RUN.checkpoints")])
+
     def test_another_runs_file_without_its_journal(self):
         other = self.train("refused", "train.lr=1e-4")
         shutil.rmtree(other + ".journal")

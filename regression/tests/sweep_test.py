@@ -117,6 +117,11 @@ class Sweep(SweepTest):
                 self.assertEqual(err.count("\n"), 1, err)
                 self.assertFalse(os.path.exists(self.path("swept")))
 
+    def test_the_run_file_is_not_to_be_varied(self):
+        status, _, err = self.run_program("sweep", self.deck, "--vary", "output.run=a.h5,b.h5")
+        self.assertEqual(status, 2)
+        self.assertIn("--vary output.run", err)
+
     def test_a_folder_with_runs_of_another_deck_is_refused(self):
         self.sweep(*RATES)
         before = content(self.path("swept"))

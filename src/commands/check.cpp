@@ -257,7 +257,9 @@ InitialMembership membership_of(std::int64_t ranks, std::int64_t spares, Budgets
 
 /// The least number of peers that have room for all stages.
 std::int64_t least_peers(const Config& config, const RunPlan& plan, std::int64_t budget) {
-  for (std::int64_t peers = 1; peers < config.swarm.peers; ++peers) {
+  // With more of them each stage has a peer of its own, and all stages fit or never will.
+  const std::int64_t enough = std::min(config.swarm.peers, std::ssize(plan.needs.stages));
+  for (std::int64_t peers = 1; peers <= enough; ++peers) {
     InitialMembership membership = make_membership(peers, 0);
     for (const PeerId peer : membership.all()) membership.budgets[peer] = budget;
     if (lay_out_in_room(plan, {membership.workers, {}}, membership.budgets)) return peers;
@@ -328,6 +330,7 @@ void describe_room(const Config& config, const kernels::Backend& backend, const 
                               too_large.empty() ? "" : ", but not " + named("stage", too_large)));
   if (config.swarm.peers < 2 || config.swarm.recovery == Recovery::off) return;
   if (!config.swarm.has_pipelines()) lines.push_back(learning_line(plan.needs));
+  if (!too_large.empty()) return;  // no number of such peers can hold all
   const std::int64_t least = least_peers(config, plan, *budget);
   lines.push_back(fmt::format("  deaths           {} leave room for all stages{}",
                               config.swarm.peers - least,

@@ -114,6 +114,10 @@ Result<std::vector<PlannedRun>> plan_runs(const SweepOptions& options) {
   for (const std::string& text : options.vary) {
     Result<VariedKey> key = parse_varied_key(text);
     if (!key.ok()) return key.status();
+    if (key.value().key == "output.run") {
+      return Status::bad_input(
+          "--vary output.run: each run of a study has a folder with a run file of its own anyway");
+    }
     keys.push_back(std::move(key).value());
   }
   const Result<std::vector<Combination>> combinations = combine(keys, options.overrides);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "config/deck.hpp"
+#include "io/checkpoint/folder.hpp"
 #include "io/run_file.hpp"
 #include "runtime/run_storage.hpp"
 
@@ -85,6 +86,17 @@ Status check_initial_weights(const ModelConfig& model) {
       "model.initial");
 }
 
+// The checkpoints of a run whose own folder was named in their place; "" if there are none.
+std::string checkpoints_inside(const std::string& folder) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string path = entry.path().string();
+    const bool beside_a_run = entry.path().extension() == ".checkpoints";
+    if (beside_a_run && !list_checkpoints(path).empty()) return path;
+  }
+  return "";
+}
+
 // --resume without a checkpoint: the run begins at row 0, and replaces an unfinished one of the
 // same deck if there is one.
 Result<StartPoint> begin_without_checkpoint(const TrainOptions& options, const Config& config,
@@ -95,6 +107,11 @@ Result<StartPoint> begin_without_checkpoint(const TrainOptions& options, const C
     return Status::bad_input(
         fmt::format("--resume {}: there is no such folder (the working directory is {})",
                     *options.resume, std::filesystem::current_path(error).string()));
+  }
+  if (const std::string inside = checkpoints_inside(*options.resume); !inside.empty()) {
+    return Status::bad_input(
+        fmt::format("--resume {0}: there is no checkpoint in {0}, but there is {1}: name that",
+                    *options.resume, inside));
   }
   if (Status known = check_initial_weights(config.model); !known.ok()) return known;
   StartPoint start;
