@@ -39,12 +39,16 @@ class SendWindow {
 
  private:
   struct Fragment {
-    std::size_t left_bytes = 0;   // that the receiver has not taken, as far as it has said
-    std::size_t ahead_bytes = 0;  // that were on their way with it, when it left
+    std::size_t left_bytes = 0;  // that the receiver has not taken, as far as it has said
+    std::size_t ahead_bytes =
+        0;  // that were on their way with it, when it left, but for idle_bytes_
     double at_s = 0;
   };
 
   static std::size_t least_bytes();
+  /// Whether more is on its way than fits into the smallest window, or than the receiver may have
+  /// taken and not acknowledged, for nothing follows.
+  bool is_needed() const;
 
   /// How long a fragment takes that waits for nothing, as far as is known when one has taken
   /// `took_s`.
@@ -57,7 +61,8 @@ class SendWindow {
   std::deque<Fragment> fragments_;
   std::size_t ahead_bytes_ = 0;
   std::size_t most_bytes_ = least_bytes();
-  double needed_s_ = 0;  // the last time that more than least_bytes() were on their way
+  std::size_t idle_bytes_ = 0;  // of these: from before a pause, so the receiver will have them
+  double needed_s_ = 0;         // when the window was, the last time
   double distance_s_ = kNever;
   double recent_least_s_ = kNever;  // that any has taken since distance_s_ was renewed
   double renewed_s_ = 0;

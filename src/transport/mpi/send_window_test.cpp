@@ -118,17 +118,23 @@ TEST(SendWindow, BetweenTheseUpToHalfASecondOfItWaitsForTheLine) {
   }
 }
 
-// Many may begin at a time, and none of them knows of the others.
+// Many may begin at a time, and none of them knows of the others. Of some messages a part stays
+// unacknowledged, for nothing follows it.
 TEST(SendWindow, AfterAPauseItIsAsAtTheBeginning) {
-  Sender sender(1e9);
-  EXPECT_TRUE(sender.send_message(100));
-  EXPECT_TRUE(sender.send_message(100));
-  sender.now_s += 0.5;
-  EXPECT_TRUE(sender.send_message(2));
-  EXPECT_EQ(sender.window.most_bytes(), 1'000'000);
-  sender.now_s += 1.5;
-  EXPECT_TRUE(sender.send_message(2));
-  EXPECT_LT(sender.window.most_bytes(), 5 * kLeastBytes);
+  for (const int fragments : {100, 101}) {
+    Sender sender(1e9);
+    EXPECT_TRUE(sender.send_message(100));
+    EXPECT_TRUE(sender.send_message(fragments));
+    sender.now_s += 0.5;
+    EXPECT_EQ(sender.window.fragment_bytes(sender.now_s), kLarge) << "no pause";
+    sender.now_s += 1.5;
+    EXPECT_EQ(sender.window.fragment_bytes(sender.now_s), SendWindow::kSmallestFragmentBytes);
+    EXPECT_EQ(sender.window.most_bytes(), kLeastBytes);
+    EXPECT_TRUE(sender.send_message(2));
+    EXPECT_LE(sender.window.most_bytes(), 2 * kLeastBytes);
+    EXPECT_TRUE(sender.send_message(100));
+    EXPECT_GT(sender.window.most_bytes(), 4 * kLeastBytes);
+  }
 }
 
 TEST(SendWindow, SmallMessagesDoNotWidenIt) {
