@@ -197,10 +197,10 @@ class Outputs(Refused):
         self.assertEqual(content(self.folder), before)
 
     def test_checkpoints_in_the_place_of_the_run_file(self):
-        for name in ("RUN.h5", "RUN.h5.journal"):
+        for name in ("RUN.h5", "RUN.h5.journal", "RUN.h5" + os.sep, os.path.join("..", "refused", "RUN.h5")):
             with self.subTest(name=name):
-                folder = self.path("refused", name)
-                self.refused(f"output.checkpoint={folder}", says=["output.checkpoint", folder])
+                folder = os.path.join(self.path("refused"), name)
+                self.refused(f"output.checkpoint={folder}", says=["is the run file or its journal"])
 
     def test_a_folder_that_cannot_be_made(self):
         with open(self.path("refused"), "w", encoding="ascii") as file:

@@ -257,14 +257,26 @@ InitialMembership membership_of(std::int64_t ranks, std::int64_t spares, Budgets
 
 /// The least number of peers that have room for all stages.
 std::int64_t least_peers(const Config& config, const RunPlan& plan, std::int64_t budget) {
-  // With more of them each stage has a peer of its own, and all stages fit or never will.
-  const std::int64_t enough = std::min(config.swarm.peers, std::ssize(plan.needs.stages));
-  for (std::int64_t peers = 1; peers <= enough; ++peers) {
+  const auto have_room = [&](std::int64_t peers) {
     InitialMembership membership = make_membership(peers, 0);
     for (const PeerId peer : membership.all()) membership.budgets[peer] = budget;
-    if (lay_out_in_room(plan, {membership.workers, {}}, membership.budgets)) return peers;
+    return lay_out_in_room(plan, {membership.workers, {}}, membership.budgets).has_value();
+  };
+  const std::int64_t all = config.swarm.peers;
+  if (config.swarm.has_owners()) {
+    // The more they are the less each has of what the replicas have between them.
+    std::int64_t too_few = 0, enough = all;
+    while (enough - too_few > 1) {
+      const std::int64_t middle = (too_few + enough) / 2;
+      (have_room(middle) ? enough : too_few) = middle;
+    }
+    return enough;
   }
-  return config.swarm.peers;
+  // With more of them each stage has a peer of its own, and all stages fit or never will.
+  for (std::int64_t peers = 1; peers <= std::min(all, std::ssize(plan.needs.stages)); ++peers) {
+    if (have_room(peers)) return peers;
+  }
+  return all;
 }
 
 /// What it takes to learn the stage that needs most, alone and beside one that is served.
@@ -344,10 +356,11 @@ void append(std::vector<std::string> more, std::vector<std::string>& lines) {
   std::move(more.begin(), more.end(), std::back_inserter(lines));
 }
 
-/// Describes who serves what on `swarm.peers` ranks, the window, and the memory of the largest
-/// peer.
+/// Describes who serves what on `swarm.peers` ranks, of whom one dies each `between_deaths_s`, the
+/// window, and the memory of the largest peer.
 void describe_peers(const Config& config, const std::vector<StageSpec>& stages,
-                    kernels::Backend& backend, std::vector<std::string>& lines) {
+                    kernels::Backend& backend, double between_deaths_s,
+                    std::vector<std::string>& lines) {
   const std::int64_t ranks = config.swarm.peers;
   if (const Status status = check_ranks(config, ranks); !status.ok()) {
     lines.push_back("peers              not on swarm.peers = " + std::to_string(ranks) + ": " +
@@ -355,8 +368,6 @@ void describe_peers(const Config& config, const std::vector<StageSpec>& stages,
     return;
   }
   const std::int64_t workers = ranks - config.swarm.spares;
-  const Result<double> read = between_deaths_s(config);  // run_check() says what is wrong with them
-  const double death_each_s = read.ok() ? read.value() : 0;
   const RunPlan plan = plan_of(config, stages, backend, workers);
   const InitialMembership membership =
       membership_of(ranks, config.swarm.spares, budgets_of(config, backend));
@@ -368,7 +379,7 @@ void describe_peers(const Config& config, const std::vector<StageSpec>& stages,
                              membership.budgets));
     // Its machines may not be this one.
     if (const auto anywhere = first_deal(plan, membership_of(ranks, config.swarm.spares, {}))) {
-      append(machines_report(config, stages, *anywhere, workers, death_each_s), lines);
+      append(machines_report(config, stages, *anywhere, workers, between_deaths_s), lines);
     }
     return;
   }
@@ -384,7 +395,7 @@ void describe_peers(const Config& config, const std::vector<StageSpec>& stages,
     if (config.swarm.shadows > 0) lines.push_back(shadows_text(config, stages, backend));
   }
   lines.push_back(order_of_work(config, view, workers));
-  append(machines_report(config, stages, view, workers, death_each_s), lines);
+  append(machines_report(config, stages, view, workers, between_deaths_s), lines);
   const LargestPeer largest = largest_peer(config, stages, backend, view, plan, workers);
   describe_memory(config, largest, lines);
   if (config.swarm.has_owners()) {
@@ -417,7 +428,8 @@ std::string crossing_text(const Config& config) {
                             config.model.width, name_of(swarm.boundary)));
 }
 
-void describe_stages(const Config& config, std::vector<std::string>& lines) {
+void describe_stages(const Config& config, double between_deaths_s,
+                     std::vector<std::string>& lines) {
   const std::vector<StageSpec> stages = partition_model(config);
   const auto backend = make_backend(config);
   double flops = 0;
@@ -445,7 +457,7 @@ void describe_stages(const Config& config, std::vector<std::string>& lines) {
     lines.push_back("memory             cannot be computed here: " + backend.status().message());
     return;
   }
-  describe_peers(config, stages, *backend.value(), lines);
+  describe_peers(config, stages, *backend.value(), between_deaths_s, lines);
 }
 
 /// FLOP/s of matrix products on compute.threads threads.
@@ -536,21 +548,22 @@ void write(const Config& config, const std::vector<std::string>& report, std::os
 
 }  // namespace
 
-std::vector<std::string> check_report(const Config& config, const Dataset& data) {
+std::vector<std::string> check_report(const Config& config, const Dataset& data,
+                                      double between_deaths_s) {
   std::vector<std::string> lines;
   describe_model(config, lines);
   describe_data(config, data, lines);
-  describe_stages(config, lines);
+  describe_stages(config, between_deaths_s, lines);
   describe_machine(config, lines);
   return lines;
 }
 
-std::vector<std::string> check_report_of_simulation(Config config) {
+std::vector<std::string> check_report_of_simulation(Config config, double between_deaths_s) {
   config.compute.kernels = Kernels::none;  // no peer is on this machine
   std::vector<std::string> lines;
   describe_model(config, lines);
   lines.push_back("data               none are read: the run is simulated");
-  describe_stages(config, lines);
+  describe_stages(config, between_deaths_s, lines);
   return lines;
 }
 
@@ -562,11 +575,10 @@ Status run_check(const CheckOptions& options, std::ostream& out) {
   const Result<Config> loaded = load_deck(options.deck, options.overrides);
   if (!loaded.ok()) return loaded.status();
   Config config = loaded.value();
-  if (const auto deaths = between_deaths_s(config); !deaths.ok()) {
-    return with_place(config, deaths.status());
-  }
+  const Result<double> deaths = between_deaths_s(config);
+  if (!deaths.ok()) return with_place(config, deaths.status());
   if (config.compute.fidelity == Fidelity::simulated) {
-    write(config, check_report_of_simulation(config), out);
+    write(config, check_report_of_simulation(config, deaths.value()), out);
     return {};
   }
   const Result<Dataset> data = Dataset::open(config);
@@ -577,7 +589,7 @@ Status run_check(const CheckOptions& options, std::ostream& out) {
   const Status initial = adopt_initial_weights(config.model);
   if (!initial.ok()) return with_place(config, initial);
 
-  write(config, check_report(config, data.value()), out);
+  write(config, check_report(config, data.value(), deaths.value()), out);
   return {};
 }
 

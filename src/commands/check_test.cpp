@@ -211,6 +211,27 @@ TEST_F(Check, TheReportSaysWhoServesWhatOnSoManyPeers) {
                                       "not enough ranks"});
 }
 
+TEST_F(Check, WhereReplicasOwnTheStateBetweenThemItTakesMoreThanOneOfAStage) {
+  const auto deaths = [this](const std::string& memory_gb) {
+    std::ostringstream out;
+    const Status status =
+        run_check({(folder_ / "deck.toml").string(),
+                   {"compute.fidelity=simulated", "model.width=256", "swarm.method=zero_offload",
+                    "swarm.stages=1", "swarm.peers=8",
+                    "devices.t4={gflops = 1e6, memory_gb = " + memory_gb + "}",
+                    R"(peers=[{device = "t4"}])"}},
+                  out);
+    EXPECT_TRUE(status.ok()) << status.message();
+    const auto at = out.str().find("  deaths ");
+    return at == std::string::npos ? "" : out.str().substr(at, out.str().find('\n', at) - at);
+  };
+  EXPECT_EQ(deaths("1"), "  deaths           7 leave room for all stages");
+  EXPECT_EQ(deaths("0.1"),
+            "  deaths           5 leave room for all stages; with fewer than 3 peers the run ends, "
+            "and can be resumed with more");
+  EXPECT_EQ(deaths("0.01"), "") << "no number of peers has room";
+}
+
 TEST_F(Check, DataThatIsMissingIsBadInput) {
   std::ostringstream out;
   const Status status =

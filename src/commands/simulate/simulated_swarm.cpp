@@ -12,18 +12,6 @@
 namespace swarmpi {
 namespace {
 
-double deaths_between_s(const Config& config, const std::vector<TraceEvent>& faults) {
-  double last_s = 0, deaths = 0;
-  for (const TraceEvent& event : faults) {
-    if (event.event != FaultEvent::kill) continue;
-    last_s = std::max(last_s, event.time_s);
-    ++deaths;
-  }
-  if (config.faults.mtbf_s > 0)
-    return config.faults.mtbf_s / static_cast<double>(config.swarm.peers);
-  return deaths > 0 ? last_s / deaths : 0;
-}
-
 std::shared_ptr<const RunPlan> plan_of(const Config& config, const std::vector<StageSpec>& specs,
                                        const std::vector<TraceEvent>& faults,
                                        const InitialMembership& membership, bool check) {
@@ -31,7 +19,7 @@ std::shared_ptr<const RunPlan> plan_of(const Config& config, const std::vector<S
   plan.validate_every = 0;
   plan.recovers = config.swarm.recovery != Recovery::off;
   plan.kept_bytes = plan.recovers ? kept_for_repairs_bytes(config) : 0;
-  plan.between_deaths_s = deaths_between_s(config, faults);
+  plan.between_deaths_s = between_deaths_s(config, faults);
   if (config.train.max_hours > 0) plan.stops_at_s = 3600 * config.train.max_hours;
   for (const TraceEvent& event : faults) {
     const bool silent = event.event == FaultEvent::stop || event.event == FaultEvent::go_on ||

@@ -32,11 +32,15 @@ bool exists(const std::string& path) {
 /// A file in the folder of the checkpoints, with the path of the run file.
 constexpr char kOwnerName[] = "owner";
 
-std::string owner_text(const OutputPaths& paths) {
+// The same for all names of one file or folder.
+std::string whole_path(const std::string& path) {
   std::error_code error;
-  const fs::path whole = fs::weakly_canonical(fs::absolute(paths.run_file, error), error);
-  return error ? paths.run_file : whole.string();
+  const fs::path whole = fs::weakly_canonical(fs::absolute(path, error), error);
+  if (error) return path;
+  return (whole.filename().empty() ? whole.parent_path() : whole).string();
 }
+
+std::string owner_text(const OutputPaths& paths) { return whole_path(paths.run_file); }
 
 // The newest complete checkpoint's step, but for these; -1 if there is none.
 std::int64_t latest_checkpoint(const std::string& folder,
@@ -117,8 +121,7 @@ Status prove_outputs_writable(const OutputPaths& paths, std::int64_t needed_byte
     return Status::bad_input("output.run: " + paths.run_file + " is a folder: name a file");
   }
   for (const std::string& taken : {paths.run_file, paths.journal}) {
-    if (fs::path(paths.checkpoints).lexically_normal() != fs::path(taken).lexically_normal())
-      continue;
+    if (whole_path(paths.checkpoints) != whole_path(taken)) continue;
     return Status::bad_input("output.checkpoint: " + taken +
                              " is the run file or its journal: name another folder");
   }

@@ -153,20 +153,6 @@ Result<Preemption> preemption_of(const Config& config, int rank, const RunPart& 
   return preemption;
 }
 
-Result<double> between_deaths_s(const Config& config) {
-  const std::int64_t peers = config.swarm.peers;
-  if (config.compute.fidelity == Fidelity::simulated) {
-    const Result<std::vector<TraceEvent>> all = preemption_of_all(config, peers);
-    if (!all.ok()) return all.status();
-    Preemption preemption;
-    if (config.faults.mtbf_s == 0) preemption.trace_deaths_per_s = deaths_per_s(all.value());
-    return between_deaths_s(preemption, config.faults, peers);
-  }
-  const Result<Preemption> preemption = preemption_of(config, 0, {.ranks = peers});
-  if (!preemption.ok()) return preemption.status();
-  return between_deaths_s(preemption.value(), config.faults, peers);
-}
-
 Result<std::vector<TraceEvent>> preemption_of_all(const Config& config, std::int64_t peers) {
   FaultsConfig faults = config.faults;
   // Nothing but virtual peers can die.
@@ -197,6 +183,25 @@ Result<std::vector<TraceEvent>> preemption_of_all(const Config& config, std::int
   add_notices(events, config.swarm.notice_s, 0);
   sort_events(events);
   return read;
+}
+
+// With faults.mtbf_s the events have a death of each peer, though most come after the run.
+double between_deaths_s(const Config& config, const std::vector<TraceEvent>& all) {
+  Preemption preemption;
+  if (config.faults.mtbf_s == 0) preemption.trace_deaths_per_s = deaths_per_s(all);
+  return between_deaths_s(preemption, config.faults, config.swarm.peers);
+}
+
+Result<double> between_deaths_s(const Config& config) {
+  const std::int64_t peers = config.swarm.peers;
+  if (config.compute.fidelity == Fidelity::simulated) {
+    const Result<std::vector<TraceEvent>> all = preemption_of_all(config, peers);
+    if (!all.ok()) return all.status();
+    return between_deaths_s(config, all.value());
+  }
+  const Result<Preemption> preemption = preemption_of(config, 0, {.ranks = peers});
+  if (!preemption.ok()) return preemption.status();
+  return between_deaths_s(preemption.value(), config.faults, peers);
 }
 
 }  // namespace swarmpi

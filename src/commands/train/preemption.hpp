@@ -37,12 +37,13 @@ double between_deaths_s(const Preemption& preemption, const FaultsConfig& faults
 /// event that this run cannot do.
 Result<Preemption> preemption_of(const Config& config, int rank, const RunPart& part);
 
-/// Of a run that has not begun, with all its peers: the mean time between two deaths; 0: nobody is
-/// to die. Errors: as above.
-Result<double> between_deaths_s(const Config& config);
-
 /// Of a run in virtual time: those of all peers, newcomers too, in order of time. There a newcomer
 /// needs no free rank. Errors: as above.
 Result<std::vector<TraceEvent>> preemption_of_all(const Config& config, std::int64_t peers);
+
+/// Mean time between two deaths of a run in virtual time with these events; 0: nobody is to die.
+double between_deaths_s(const Config& config, const std::vector<TraceEvent>& all);
+/// The same of a run that has not begun, of any fidelity, with all its peers. Errors: as above.
+Result<double> between_deaths_s(const Config& config);
 
 }  // namespace swarmpi

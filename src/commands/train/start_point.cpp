@@ -2,8 +2,10 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
+#include <vector>
 
 #include "config/deck.hpp"
 #include "io/checkpoint/folder.hpp"
@@ -89,10 +91,13 @@ Status check_initial_weights(const ModelConfig& model) {
 // The checkpoints of a run whose own folder was named in their place; "" if there are none.
 std::string checkpoints_inside(const std::string& folder) {
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    const std::string path = entry.path().string();
-    const bool beside_a_run = entry.path().extension() == ".checkpoints";
-    if (beside_a_run && !list_checkpoints(path).empty()) return path;
+  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error)) {
+    if (at->path().extension() != ".checkpoints") continue;
+    const std::vector<CheckpointEntry> entries = list_checkpoints(at->path().string());
+    if (std::any_of(entries.begin(), entries.end(), [](const auto& e) { return e.complete; })) {
+      return at->path().string();
+    }
   }
   return "";
 }

@@ -40,6 +40,15 @@ struct Scene {
     work.enter(TriedMessage{number}, PeerId(by), now_s);
   }
 
+  // The peer's job is late, and all others that are asked can do it.
+  void is_told_to_go(std::int32_t peer, double now_s) {
+    is_late(peer, now_s);
+    for (const auto& [other, message] : decide(now_s).tries) {
+      tried(message.number, other.value, now_s);
+    }
+    ASSERT_TRUE(decide(now_s).resigns);
+  }
+
   RunPlan plan = testing::tiny_plan(2, 9);
   View view;
   Step committed{4};
@@ -115,10 +124,7 @@ TEST(LateWork, WhoHangsOnAfterAllOthersWorkAgainIsGivenUp) {
 TEST(LateWork, TheNextOneGoesAfterAStepOrLongAfter) {
   Scene scene;
   scene.view.serve(PeerId(3), StageId(0));
-  scene.is_late(0, 20);
-  const auto decision = scene.decide(20);
-  for (const auto& [peer, message] : decision.tries) scene.tried(message.number, peer.value, 20);
-  ASSERT_TRUE(scene.decide(20).resigns);
+  scene.is_told_to_go(0, 20);
   scene.is_late(1, 20.1);
   EXPECT_TRUE(scene.decide(20.2).tries.empty()) << "the first is still there";
   scene.dies(0);
@@ -131,10 +137,7 @@ TEST(LateWork, TheNextOneGoesAfterAStepOrLongAfter) {
 TEST(LateWork, LongAfterOneHasGoneTheNextGoesThoughNoStepWasCommitted) {
   Scene scene;
   scene.view.serve(PeerId(3), StageId(0));
-  scene.is_late(0, 20);
-  const auto decision = scene.decide(20);
-  for (const auto& [peer, message] : decision.tries) scene.tried(message.number, peer.value, 20);
-  ASSERT_TRUE(scene.decide(20).resigns);
+  scene.is_told_to_go(0, 20);
   scene.dies(0);
   scene.is_late(1, 20.25);
   EXPECT_TRUE(scene.decide(30).tries.empty());
@@ -144,10 +147,7 @@ TEST(LateWork, LongAfterOneHasGoneTheNextGoesThoughNoStepWasCommitted) {
 TEST(LateWork, AStepThatWasCommittedBeforeTheFirstHadGoneShowsNothing) {
   Scene scene;
   scene.view.serve(PeerId(3), StageId(0));
-  scene.is_late(0, 20);
-  const auto decision = scene.decide(20);
-  for (const auto& [peer, message] : decision.tries) scene.tried(message.number, peer.value, 20);
-  ASSERT_TRUE(scene.decide(20).resigns);
+  scene.is_told_to_go(0, 20);
   scene.committed = Step(5);
   scene.dies(0);
   scene.is_late(1, 20.25);
@@ -171,10 +171,7 @@ TEST(LateWork, WhoIsStillThereAfterTheNextViewHadAReasonToStay) {
 TEST(LateWork, WhoWorksAgainDoesNotKeepOthersFromBeingGivenUp) {
   Scene scene;
   scene.view.serve(PeerId(3), StageId(0));
-  scene.is_late(0, 20);
-  const auto decision = scene.decide(20);
-  for (const auto& [peer, message] : decision.tries) scene.tried(message.number, peer.value, 20);
-  ASSERT_TRUE(scene.decide(20).resigns);
+  scene.is_told_to_go(0, 20);
   scene.is_late(1, 21);
   EXPECT_TRUE(scene.decide(29).tries.empty()) << "the first may be about to go";
   EXPECT_FALSE(scene.decide(31).tries.empty());

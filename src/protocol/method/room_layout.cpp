@@ -176,31 +176,37 @@ std::optional<View> search_deal(const RunPlan& plan, const Peers& peers, const P
 
 /// One peer for each stage of each pipeline, none of which serves two: the largest stages go to
 /// those with the largest budgets, so that there is no deal if this is none.
-std::optional<View> deal_pipelines_in_room(const RunPlan& plan, Peers peers, std::size_t pipelines,
+std::optional<View> deal_pipelines_in_room(const RunPlan& plan, Peers peers,
                                            const Budgets& budgets) {
   const std::size_t stages = plan.stage_costs.size();
   std::stable_sort(peers.begin(), peers.end(),
                    [&](PeerId a, PeerId b) { return may_take(budgets, a) > may_take(budgets, b); });
-  std::vector<std::size_t> by_size(stages);
-  std::iota(by_size.begin(), by_size.end(), std::size_t{0});
-  std::stable_sort(by_size.begin(), by_size.end(), [&](std::size_t a, std::size_t b) {
-    return plan.needs.of(stage_at(a)).serving_bytes > plan.needs.of(stage_at(b)).serving_bytes;
+  std::vector<StageId> by_size;
+  for (std::size_t s = 0; s < stages; ++s) by_size.push_back(stage_at(s));
+  std::stable_sort(by_size.begin(), by_size.end(), [&](StageId a, StageId b) {
+    return plan.needs.of(a).serving_bytes > plan.needs.of(b).serving_bytes;
   });
+  // The last of those to which a stage goes has the least.
+  const auto fit = [&](std::size_t pipelines) {
+    for (std::size_t i = 0; i < stages; ++i) {
+      const PeerId last = peers[(i + 1) * pipelines - 1];
+      const std::int64_t owners = static_cast<std::int64_t>(pipelines);
+      if (least_bytes(plan.needs, {by_size[i]}, {}, owners) > may_take(budgets, last)) return false;
+    }
+    return true;
+  };
+  std::size_t pipelines = peers.size() / stages;
+  while (pipelines > 0 && !fit(pipelines)) --pipelines;
+  if (pipelines == 0) return std::nullopt;
   View view;
   for (const PeerId peer : peers) view.add(peer);
-  for (std::size_t i = 0; i < pipelines * stages; ++i) {
-    view.serve(peers[i], stage_at(by_size[i / pipelines]));
-  }
-  view = with_budgets(std::move(view), budgets);
-  return fits(plan.needs, view) ? std::optional(std::move(view)) : std::nullopt;
+  for (std::size_t i = 0; i < pipelines * stages; ++i) view.serve(peers[i], by_size[i / pipelines]);
+  return view;
 }
 
 std::optional<View> search_pipelines(const RunPlan& plan, const Peers& workers, const Peers& others,
                                      const Budgets& budgets) {
-  for (std::size_t pipelines = workers.size() / plan.stage_costs.size(); pipelines > 0;
-       --pipelines) {
-    auto view = deal_pipelines_in_room(plan, workers, pipelines, budgets);
-    if (!view) continue;
+  if (auto view = deal_pipelines_in_room(plan, workers, budgets)) {
     for (const PeerId peer : others) view->add(peer);
     return with_budgets(*std::move(view), budgets);
   }

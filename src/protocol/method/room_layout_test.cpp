@@ -188,6 +188,9 @@ TEST(RoomLayout, TheSearchEndsSoonInALargeSwarm) {
   for (int p = 0; p < 1000; ++p) bytes.push_back(draws.between(49, 101));
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_TRUE(lay_out_in_room(plan_of(serving), {peers(0, 1000), {}}, budgets_of(bytes)));
+  const std::vector<std::int64_t> too_little(20000, 1);
+  EXPECT_FALSE(lay_out_in_room(plan_of({5, 2}, Method::gpipe), {peers(0, 20000), {}},
+                               budgets_of(too_little)));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   EXPECT_LT(took.count(), 5);
 }
