@@ -323,7 +323,9 @@ void Leader::agree_on_hashes() {
     history_.checkpoint_rounds.passed(step);
     if (interval_.due(step, agreed.record->time_s)) history_.checkpoint_rounds.owe();
     // Nobody holds the state of an earlier step any more: a dead leader has committed the next.
-    if (history_.checkpoint_rounds.owed() && step == committed()) ask_for_checkpoint();
+    const CheckpointRounds& rounds = history_.checkpoint_rounds;
+    if (rounds.owed() && step == committed() && rounds.has_room(able_to_write()))
+      ask_for_checkpoint();
   }
 }
 
@@ -407,13 +409,17 @@ void Leader::store_faults() {
 
 // ---- Checkpoint rounds
 
+CheckpointRounds::Able Leader::able_to_write() const {
+  return [this, unkillable = failure_detector_.unkillable()](PeerId peer, StageId) {
+    return !late_.hangs(peer, Task::storage) && !unkillable.contains(peer);
+  };
+}
+
 void Leader::ask_for_checkpoint() {
   const auto may = [this](PeerId peer, StageId stage) {
     return !history_.agreement.left_out(peer, stage);
   };
-  const auto able = [&, unkillable = failure_detector_.unkillable()](PeerId peer, StageId) {
-    return !late_.hangs(peer, Task::storage) && !unkillable.contains(peer);
-  };
+  const CheckpointRounds::Able able = able_to_write();
   // For the last checkpoint a disk that is slow may do, where all are. Any other is not worth what
   // the other stages would write for nothing.
   const bool last = stopping() || history_.steps.opened_all();

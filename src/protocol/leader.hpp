@@ -230,6 +230,8 @@ class Leader {
   void store_faults();
 
   // ---- Checkpoint rounds
+  /// Whose storage works, and who answers, as far as is known.
+  CheckpointRounds::Able able_to_write() const;
   /// Asks one replica of each stage to write its state as of the committed step.
   void ask_for_checkpoint();
   void ask_for_parts(const CheckpointRounds::Orders& orders);

@@ -52,6 +52,7 @@ struct RunPlan {
   std::int64_t validation_missing = 0;       ///< tokens of the last of these that count nothing
   std::int64_t validate_every = 0;           ///< steps; 0: never
   std::int64_t checkpoint_every = 0;         ///< steps; 0: not by steps; < 0: never, for benchmarks
+  std::int64_t checkpoints_kept = 2;         ///< and so many at most are being written
   double checkpoint_every_s = 0;             ///< 0: not by time
   /// Run time from which on the run stops, as if somebody had asked: by train.max_hours.
   std::optional<double> stops_at_s;

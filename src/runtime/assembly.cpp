@@ -43,6 +43,7 @@ RunPlan make_plan(const Config& config, const std::vector<StageSpec>& specs, std
   plan.validate_every = config.output.validate_every;
   plan.checkpoint_every = config.output.checkpoint_every;
   plan.checkpoint_every_s = config.output.checkpoint_every_s;
+  plan.checkpoints_kept = config.output.keep;
   plan.job_timeout_s = config.compute.job_timeout_s;
   plan.storage_timeout_s = config.output.storage_timeout_s;
   plan.window = source_window(config.swarm, workers);

@@ -31,6 +31,8 @@ namespace {
 constexpr double kPublishingShare = 0.01;
 // How long rows are left in the journal before they are merged.
 constexpr double kMergeEveryS = 1;
+// How long rows wait for the end of a burst until they are synced within it.
+constexpr double kSyncWithinS = 0.5;
 
 }  // namespace
 
@@ -258,9 +260,13 @@ Status RunStorage::unless_over(const Status& status) {
   return !status.ok() && term_is_over() ? Status() : status;
 }
 
+// A lane that is never idle has bursts without an end.
 Status RunStorage::sync_records() {
-  if (appended_ != requested_ || term_is_over()) return {};
+  const bool in_a_burst = appended_ != requested_;
+  if (in_a_burst && clock_.now_s() - synced_s_ < kSyncWithinS) return {};
+  if (term_is_over()) return {};
   if (Status status = journal_->sync(); !status.ok()) return status;
+  synced_s_ = clock_.now_s();
   if (term_is_over()) return {};
   post(RecordDurable{appended_});
   const double now_s = clock_.now_s();

@@ -178,6 +178,7 @@ class RunStorage final : public Storage {
   // All below belong to the thread of lane `run`.
   std::unique_ptr<JournalWriter> journal_;
   std::int64_t appended_ = 0;
+  double synced_s_ = 0;  // when the rows were, the last time
   double published_s_ = 0;
   double publish_took_s_ = 0;
   double merged_s_ = 0;         // when the journal was read on

@@ -7,8 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 
 #include "io/hdf5/handle.hpp"
 #include "io/journal/format.hpp"
@@ -24,10 +26,12 @@ class Writer {
   Writer(const std::string& folder, std::int64_t first_term,
          std::optional<std::string> resumed_from = {}, const std::string& hosts = "",
          std::vector<std::string> shared_files = {}, double suspect_after_s = 3,
-         double publish_every_s = 30, bool carries = false)
-      : storage_(plan(folder, first_term, std::move(resumed_from), hosts, std::move(shared_files),
+         double publish_every_s = 30, bool carries = false,
+         std::unique_ptr<Clock> clock = std::make_unique<WallClock>())
+      : clock_(std::move(clock)),
+        storage_(plan(folder, first_term, std::move(resumed_from), hosts, std::move(shared_files),
                       suspect_after_s, publish_every_s, carries),
-                 stages_, clock_, inbox_) {}
+                 stages_, *clock_, inbox_) {}
 
   void take(auto action) { storage_.take(std::move(action)); }
   template <class Answer>
@@ -68,7 +72,7 @@ class Writer {
     return plan;
   }
 
-  WallClock clock_;
+  std::unique_ptr<Clock> clock_;
   Inbox inbox_;
   PayloadPool payloads_;
   JobExecutor stages_{PeerId(0), Config(), nullptr, payloads_, {}};
@@ -373,6 +377,36 @@ TEST(RunStorage, ALaneWhoseCallHangsIsGivenUpAndTellsNothingWhenItReturns) {
   const auto created = leader.answer_to<TermCreated>(CreateTerm{Term(1)});
   EXPECT_TRUE(created.created) << "the lane goes on, and what it was given up for is not told";
   EXPECT_TRUE(storage.settle(60));
+}
+
+// A second goes by from each look at it to the next. Whoever looks while it is held waits.
+class HastyClock final : public Clock {
+ public:
+  double now_s() const override {
+    while (held_) usleep(1000);
+    return ++seconds_;
+  }
+  void hold(bool held) { held_ = held; }
+
+ private:
+  std::atomic<bool> held_ = false;
+  mutable std::atomic<int> seconds_ = 0;
+};
+
+// As where the lane has always something else to do between them: a manifest, for one.
+TEST(RunStorage, RowsThatComeWithoutAPauseAreSyncedFromTimeToTimeAllTheSame) {
+  const TestFolder folder;
+  auto hasty = std::make_unique<HastyClock>();
+  HastyClock& clock = *hasty;
+  Writer leader(folder.path(), 1, {}, "", {}, 1e9, 1e9, false, std::move(hasty));
+  leader.answer_to<TermCreated>(CreateTerm{Term(1)});
+  clock.hold(true);
+  for (const std::int64_t number : {1, 2, 3}) leader.take(StoreRecord{number, EventRow{}});
+  clock.hold(false);
+  for (std::int64_t number = 0, before = 0; number < 3; before = number) {
+    number = leader.next<RecordDurable>().number;
+    EXPECT_EQ(number, before + 1);
+  }
 }
 
 TEST(RunStorage, WhatIsGoneByTheTimeOfALoadThatWasOvertakenEndsNothing) {

@@ -53,6 +53,16 @@ std::optional<StageId> CheckpointRounds::lacks_writer(Step step, const View& vie
   return std::nullopt;
 }
 
+bool CheckpointRounds::has_room(const Able& able) const {
+  const auto under_way = std::count_if(rounds_.begin(), rounds_.end(), [&](const auto& entry) {
+    const std::vector<Part>& parts = entry.second.parts;
+    return std::all_of(parts.begin(), parts.end(), [&](const Part& part) {
+      return part.stored || able(part.asked, part.stage);
+    });
+  });
+  return under_way < plan_->checkpoints_kept;
+}
+
 CheckpointRounds::Orders CheckpointRounds::begin(const ResumeState& state,
                                                  const StateHashes& hashes, const View& view,
                                                  const Able& may, const Able& able, double now_s) {

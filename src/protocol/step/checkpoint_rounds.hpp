@@ -33,6 +33,9 @@ class CheckpointRounds {
   /// Whether a peer is better asked for its part of a stage than others, as far as is known.
   using Able = std::function<bool(PeerId, StageId)>;
 
+  /// Whether another may be begun: where as many are being written as are kept, it would only wait
+  /// behind them. One that waits for a peer which is not `able` is in nobody's way.
+  bool has_room(const Able& able) const;
   /// A stage of which nobody is to be asked for the part of this step, if there is one: two
   /// replicas have shown that they cannot write it, or all that there are. `may`: who may be asked
   /// at all.
