@@ -201,7 +201,7 @@ class Goodput(SwarmpiTest):
         )
         others_s = lives.seconds("repeated") - lives.seconds("repeated", VICTIM)
         self.assertLess(others_s, 2 * MICROBATCHES * PASS_S, "passes that others did once more")
-        # Nothing where all the others compute meanwhile; simulation/goodput_test has one that waits.
+        # Nothing where all others compute meanwhile; in simulation/goodput_test somebody waits.
         self.assertLess(lives.seconds("repair"), 0.02 * lives.life_s())
         self.assertRegex(out, r"\ngoodput +\d+\.\d %, ETTR \d+\.\d %, of [\d.]+ peer-seconds\n")
 

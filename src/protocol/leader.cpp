@@ -139,7 +139,7 @@ void Leader::receive(const ChunkRefused& message, PeerId from) {
   deadline_.progress(now_s_);
   if (round_.came_after_table(from)) return round_.hold_back(from, message);
   OpenStep* open = history_.steps.find(message.step);
-  if (run_ending_.decided() || !open || !open->stands(message.stage, message.seal)) return;
+  if (!repairs_steps() || !open || !open->stands(message.stage, message.seal)) return;
   const std::int64_t microbatches = plan_.train_microbatches(message.step);
   const bool damaged = message.cover == Cover::of_step(message.step, microbatches);
   const std::string why =
@@ -156,6 +156,7 @@ void Leader::receive(const CollectiveWord& message, PeerId from) {
   OpenStep* open = history_.steps.find(message.step);
   if (!open || !open->stands(message.stage, message.seal)) return;
   if (message.news == CollectiveNews::over) {
+    if (!repairs_steps()) return;
     return reduce_again(*open, {message.stage, fmt::format("its collective is over at peer {}: {}",
                                                            from.value, message.why)});
   }
@@ -178,17 +179,17 @@ void Leader::lead() {
   rebalancing_.pass(now_s_, !history_.steps.empty());
   note_a_stop();
   if (round_.falling_back() || plan_again_at_deadline()) return;
-  if (round_.gathering() && !finish_without_the_unkillable()) return;
+  if (round_.gathering() && !finish_without_the_late()) return;
   begin_departures();
   help_the_late();
   if (run_ending_.decided()) return;
-  if (somebody_came_back_) return publish_view();
+  if (somebody_came_back_ && !run_ending_.stop_requested()) return publish_view();
   agree_on_hashes();
   commit_reduced_steps();
   finish_validation_passes();
   store_validations();
   track_agreed_rows();
-  seal_complete_steps();
+  if (!stopping()) seal_complete_steps();
   open_steps();
   issue();
   end_when_done();
@@ -715,6 +716,7 @@ void Leader::lost(PeerId peer, const std::string& how, const std::optional<Suspi
   departures_.lost(peer);
   late_.lost(peer);
   times_.forget(peer);
+  learners_.forget(peer);
   if (run_ending_.decided()) return;
   if (!plan_.recovers) return end(Status::stopped(how));
   deadline_.round_for_another_cause();
@@ -745,7 +747,10 @@ void Leader::publish_view() {
   collectives_.begin(view_.number);
   rebalancing_.count_in(view_.number, committed(), now_s_);
   history_.steps.router().set_peers(view_.choices(StageId(0)), 0);
-  if (takes_over_ || view_.number.number > 1) round_.gather(view_.members());
+  if (takes_over_ || view_.number.number > 1) {
+    round_.gather(view_.members());
+    stop_deadline_s_.reset();
+  }
   release_held_back();
   send_view();
 }
@@ -783,7 +788,7 @@ void Leader::release_held_back() {
 void Leader::receive(const UnableMessage& message, PeerId from) {
   if (round_.came_after_table(from)) return round_.hold_back(from, message);
   const OpenStep* open = history_.steps.find(message.microbatch.step);
-  if (run_ending_.decided() || !open || round_.gathering()) return;
+  if (!repairs_steps() || !open || round_.gathering()) return;
   if (!open->ledger().finished(message.microbatch)) publish_view();
 }
 
@@ -807,9 +812,19 @@ void Leader::finish_table_round() {
   release_held_back();
 }
 
-bool Leader::finish_without_the_unkillable() {
+// A commit that only a table has told of which is missing then is not made: the run ends a step
+// earlier.
+bool Leader::finish_without_the_late() {
   if (!run_ending_.stop_requested()) return false;
-  if (!round_.leave_out(failure_detector_.unkillable())) return false;
+  if (!stop_deadline_s_) stop_deadline_s_ = now_s_ + plan_.stop_patience_s();
+  std::set<PeerId> out = failure_detector_.unkillable();
+  if (now_s_ >= *stop_deadline_s_) {
+    for (const auto& [peer, stages] : view_.members()) {
+      if (peer != self_) out.insert(peer);
+    }
+  }
+  if (!round_.leave_out(out)) return false;
+  stop_deadline_s_.reset();  // what is waited for next has the whole patience
   finish_table_round();
   return !run_ending_.decided() && !round_.gathering() && !round_.falling_back();
 }
@@ -826,8 +841,13 @@ Leader::Repairs Leader::repair_open_steps() {
   return repairs;
 }
 
+bool Leader::repairs_steps() const {
+  return !run_ending_.decided() && !run_ending_.stop_requested() && !round_.falling_back();
+}
+
 bool Leader::plan_again_at_deadline() {
-  const bool waits = plan_.recovers && (round_.gathering() || !history_.steps.empty());
+  const bool waits =
+      plan_.recovers && repairs_steps() && (round_.gathering() || !history_.steps.empty());
   // Where work hangs, no new plan helps.
   if (!waits || late_.work_hangs(view_) || !deadline_.passed(now_s_)) return false;
   deadline_.round_at_deadline();
@@ -1128,7 +1148,8 @@ void Leader::assign_learners() {
 }
 
 void Leader::promote_learned() {
-  if (round_.gathering() || history_.agreement.agreed() != committed()) return;
+  if (round_.gathering() || run_ending_.stop_requested()) return;
+  if (history_.agreement.agreed() != committed()) return;
   const auto [ready, wrong] =
       learners_.judge(view_, departures_, history_.agreement.agreed(), history_.agreement.hashes());
   for (const auto& [peer, stage] : ready) promote(peer, stage);
@@ -1145,7 +1166,7 @@ void Leader::promote(PeerId peer, StageId stage) {
 }
 
 void Leader::drop_slow_learners() {
-  if (round_.gathering()) return;
+  if (round_.gathering() || run_ending_.stop_requested()) return;
   const auto late =
       history_.steps.late_learners(view_, now_s_, plan_.torture_only.learner_patience_s);
   for (const auto& [peer, stage, waited_s, patience_s] : late) {
@@ -1251,6 +1272,7 @@ void Leader::process_departures() {
   const bool drained = departures_.departs(self_) && view_.members().at(self_).empty();
   has_left_ = drained && run_rows_.all_durable() && !history_.checkpoint_rounds.awaited();
   for (const PeerId peer : departures_.release_drained(view_, self_)) {
+    learners_.forget(peer);
     outbox_.send(peer, ReleaseMessage{});
     end_life(peer, &GoodputRow::idle_s);
     store_peer_event(EventKind::leave, peer, {}, "");

@@ -275,8 +275,12 @@ class Leader {
   void release_held_back();
   /// All tables are here: takes over what a dead leader left, and repairs what deaths have broken.
   void finish_table_round();
-  /// During a stop a round does not wait for those whom nobody can kill. Whether it is over.
-  bool finish_without_the_unkillable();
+  /// During a stop a round does not wait for those whom nobody can kill, and for nobody longer than
+  /// for anything else then. Whether it is over.
+  bool finish_without_the_late();
+  /// Whether what steps lack is worth a round: nothing is committed any more after a stop, and a
+  /// fall back has all done again.
+  bool repairs_steps() const;
   /// Begins a table round where nothing has come for long, whatever the cause. Whether it did.
   bool plan_again_at_deadline();
   /// Drops what the peer has contributed to this stage, or to all, and is gone with it.

@@ -518,6 +518,33 @@ TEST(Leader, AStopEndsATableRoundWithoutThoseThatNobodyCanKill) {
   EXPECT_EQ(scene.asked_at(0), (std::vector{PeerId(0), PeerId(2)}));
 }
 
+// Over slow lines a table may come after the time that a scheduler leaves.
+TEST(Leader, AStopWaitsForTablesNoLongerThanForAnythingElse) {
+  LeaderWithALearner scene;
+  const double patience_s = scene.plan.stop_patience_s();
+  for (const std::int32_t id : {0, 1, 2, 3}) scene.leader->receive(NoticeMessage{"x"}, PeerId(id));
+  scene.leader->lost(PeerId(3), "lost");
+  TableMessage own;
+  own.view = scene.leader->view().number;
+  scene.leader->receive(own, PeerId(0));
+  EXPECT_EQ(scene.sent_when_at<CheckpointMessage>(1), 0u);
+  EXPECT_EQ(scene.sent_when_at<CheckpointMessage>(1 + patience_s - 0.1), 0u);
+  EXPECT_EQ(scene.sent_when_at<CheckpointMessage>(1 + patience_s), 2u);
+}
+
+// What is open is not committed any more: nothing of it is worth a reduction, or another round.
+TEST(Leader, AStopBeginsNothingAnew) {
+  LeaderOfThree scene(true);
+  scene.reports(0, 0, {0, 1, 2, 3, 4});
+  for (const std::int32_t id : {0, 1, 2, 3}) scene.leader->receive(NoticeMessage{"x"}, PeerId(id));
+  scene.leader->lead();
+  scene.reports(2, 1, {0, 1, 2, 3, 4});
+  EXPECT_EQ(scene.sent_when_at<SealMessage>(0.1), 0u);
+  scene.leader->receive(UnableMessage{{Step(0), Purpose::train, 0}}, PeerId(1));
+  EXPECT_EQ(scene.sent_when_at<ViewMessage>(0.1), 0u);
+  EXPECT_EQ(scene.sent_when_at<ViewMessage>(1000), 0u);
+}
+
 // What of the step after was under way may become whole when the silent peer speaks again.
 TEST(Leader, NothingIsCommittedOnceAStopWasAskedForAndOneIsSilent) {
   LeaderOfThree scene;
@@ -701,6 +728,18 @@ TEST(LeaderOfPipelines, WithoutASpareThePipelineRests) {
   EXPECT_EQ(scene.serving(0), std::vector{PeerId(0)});
   EXPECT_EQ(scene.serving(1), std::vector{PeerId(1)});
   EXPECT_EQ(scene.leader->view().idle(), std::set{PeerId(3)});
+}
+
+TEST(LeaderOfPipelines, AFallBackIsNotBegunAnewForWhatItThrowsAway) {
+  LeaderOfPipelines scene;
+  scene.leader->lead();
+  scene.leader->lost(PeerId(2), "lost");
+  scene.tables();
+  EXPECT_EQ(scene.acted<LoadManifest>(), 1u);
+  scene.leader->receive(UnableMessage{{Step(1), Purpose::train, 0}}, PeerId(1));
+  EXPECT_EQ(scene.sent<ViewMessage>(), 0u);
+  scene.leader->receive(ManifestLoaded{});
+  EXPECT_GT(scene.sent<ViewMessage>(), 0u);
 }
 
 // Whoever loads a part is the first to read all of it, and the leader reads what it goes back to

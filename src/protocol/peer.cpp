@@ -124,6 +124,7 @@ void Peer::timer_due() {
   if (failure_detector_.is_due(now_s_)) {
     const FlatSet<PeerId> who_owe = replica_host_.awaited();
     failure_detector_.beat(now_s_, who_owe, election_.awaited());
+    election_.repeat_inquiry();
   }
   if (suspension_.active()) {
     ask_the_others();
@@ -131,7 +132,6 @@ void Peer::timer_due() {
   } else {
     suspect_the_silent();
   }
-  election_.repeat_inquiry();
   if (join_request_) join_request_->send(membership_, now_s_, outbox_);
   const bool no_run_to_join = join_request_ && join_request_->gives_up(now_s_);
   const bool waited_long = finishes_at_s_ && now_s_ >= *finishes_at_s_;
@@ -390,6 +390,10 @@ void Peer::take_the_lead(const TermCreated& term) {
                                    "already: start only one run for each output file",
                                    term.term.value)));
   }
+  // Another has led since, and is gone: it has the others' promise, which none of them breaks for
+  // an earlier term.
+  const Term newest = membership_.view_number().term;
+  if (takes_over && term.term <= newest) return ask_for_term(newest.next());
   const bool may_be_behind = takes_over || membership_.view() != nullptr;
   if (!may_be_behind) return lead({term.term, membership_.newest_view(), restart_});
   election_.inquire(term.term, restart_);

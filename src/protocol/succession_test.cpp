@@ -73,6 +73,24 @@ TEST(Succession, TheNextInLineTakesATermThatNobodyHas) {
   EXPECT_EQ(sent<InquiryMessage>(next->handle(TermCreated{Term(2), true}, 1)).size(), 2u);
 }
 
+// Peer 2 has led meanwhile, and is gone: all others have promised it to heed no earlier term.
+TEST(Succession, ATermThatComesAfterALaterLeaderIsOfNoUse) {
+  const auto next = peer(1);
+  next->handle(Started{}, 0);
+  hears(*next, 0, ViewMessage{share(first_view()), nullptr});
+  ASSERT_EQ(all_of<CreateTerm>(next->handle(PeerLost{PeerId(0)}, 1)).size(), 1u);
+  View later = first_view();
+  later.number = {Term(3), 1};
+  later.remove(PeerId(0));
+  hears(*next, 2, ViewMessage{share(later), nullptr}, later.number);
+  next->handle(PeerLost{PeerId(2)}, 1);
+  const Actions actions = next->handle(TermCreated{Term(2), true}, 1);
+  EXPECT_TRUE(sent<InquiryMessage>(actions).empty());
+  const auto terms = all_of<CreateTerm>(actions);
+  ASSERT_EQ(terms.size(), 1u);
+  EXPECT_EQ(terms[0].term, Term(4));
+}
+
 TEST(Succession, APeerThatIsNotNextTellsTheNextOfTheDeath) {
   const auto other = peer(2);
   other->handle(Started{}, 0);

@@ -111,6 +111,10 @@ std::optional<Event> PeerLoop::ready_event() {
     timer_was_last_ = true;
     return TimerDue{};
   }
+  // So do messages and what this process's own threads have done.
+  if (std::exchange(inbox_is_next_, !inbox_is_next_)) {
+    if (std::optional<Event> event = inbox_.take()) return event;
+  }
   if (std::optional<Event> event = seams_.transport.receive()) return event;
   return inbox_.take();
 }

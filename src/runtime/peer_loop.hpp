@@ -59,6 +59,7 @@ class PeerLoop {
   std::map<Lane, std::int64_t> stores_pending_;  // but for records
   std::optional<double> timer_due_s_;            // the last one set
   bool timer_was_last_ = false;                  // the last event was TimerDue
+  bool inbox_is_next_ = false;                   // it goes before messages, the next time
   double last_progress_s_ = 0;                   // the last event that is_progress()
 };
 

@@ -112,7 +112,7 @@ TEST(PeerLoop, SendsHeartbeatsWhileMessagesNeverCease) {
   EXPECT_GT(transport.heartbeats, 20);
 }
 
-// Messages never cease, so that what the threads of the peer have to say waits.
+// Messages never cease, nor does what the threads of the peer have to say, so that it waits.
 TEST(PeerLoop, SaysInItsHeartbeatsHowFarItIs) {
   class Listener final : public TalkativeTransport {
    public:
@@ -125,12 +125,22 @@ TEST(PeerLoop, SaysInItsHeartbeatsHowFarItIs) {
   Scene scene;
   RunningClock clock;
   Listener transport;
-  scene.inbox.post(ProbeStored{});
+  for (int i = 0; i < 3000; ++i) scene.inbox.post(ProbeStored{});
   Peer peer(PeerId(0), scene.plan, {{PeerId(0), PeerId(1)}, {}, Term(1)}, {});
   PeerLoop loop(peer, {clock, transport, scene.compute, scene.storage}, scene.inbox);
   EXPECT_EQ(loop.run().code(), ExitStatus::stopped);
   EXPECT_GT(transport.last.handled, 900);
   EXPECT_GT(transport.last.oldest_waits_s, 0);
+}
+
+TEST(PeerLoop, HearsItsOwnThreadsWhileMessagesNeverCease) {
+  Scene scene;
+  RunningClock clock;
+  TalkativeTransport transport;
+  scene.inbox.post(StorageFailed{Status::failed("the disk is full")});
+  Peer peer(PeerId(0), scene.plan, {{PeerId(0), PeerId(1)}, {}, Term(1)}, {});
+  PeerLoop loop(peer, {clock, transport, scene.compute, scene.storage}, scene.inbox);
+  EXPECT_EQ(loop.run().message(), "the disk is full");
 }
 
 TEST(PeerLoop, ReceivesWhereTheTimerIsAlwaysDue) {

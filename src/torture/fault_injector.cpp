@@ -165,7 +165,8 @@ bool FaultInjector::flip_bit(PeerId peer) {
 
 std::string FaultInjector::apply(double now_s, const Fault& fault,
                                  const std::vector<PeerId>& victims) {
-  if (fault.kind == Fault::Kind::cut || fault.kind == Fault::Kind::cut_one_way)
+  if (fault.kind == Fault::Kind::cut || fault.kind == Fault::Kind::cut_one_way ||
+      fault.kind == Fault::Kind::lose_link)
     return cut_links(now_s, fault, victims);
   std::string names;
   for (const PeerId peer : victims) {
@@ -215,11 +216,16 @@ std::string FaultInjector::cut_links(double now_s, const Fault& fault,
   if (ends.size() < 2) return "";
   const PeerId first = ends.front();
   const bool one_way = fault.kind == Fault::Kind::cut_one_way;
-  std::string text = fmt::format("cuts {} {}", first.value,
-                                 !one_way       ? "from"
-                                 : fault.inward ? "off what comes from"
-                                                : "off what it sends to");
+  std::string text =
+      fmt::format("cuts {} {}", first.value,
+                  fault.kind == Fault::Kind::lose_link ? "for good, and both told, from"
+                  : !one_way                           ? "from"
+                  : fault.inward                       ? "off what comes from"
+                                                       : "off what it sends to");
+  // A leader whom one peer takes for dead is deposed by it.
+  const auto leads = [this](PeerId peer) { return peer == living_.front(); };
   for (std::size_t i = 1; i < ends.size(); ++i) {
+    if (fault.kind == Fault::Kind::lose_link && (leads(first) || leads(ends[i]))) continue;
     text += fmt::format(" {}", ends[i].value);
     ++counts_[static_cast<std::size_t>(fault.kind)];
     for (const PeerId end : {first, ends[i]}) {
@@ -227,6 +233,10 @@ std::string FaultInjector::cut_links(double now_s, const Fault& fault,
     }
     if (!one_way || !fault.inward) world_.cut(first, ends[i], fault.duration_s, fault.reachable);
     if (!one_way || fault.inward) world_.cut(ends[i], first, fault.duration_s, fault.reachable);
+    if (fault.kind != Fault::Kind::lose_link) continue;
+    referee_.expect_false_deaths();
+    world_.post(now_s, first, PeerLost{ends[i]});
+    world_.post(now_s, ends[i], PeerLost{first});
   }
   return text;
 }

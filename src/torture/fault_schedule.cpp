@@ -100,6 +100,9 @@ void draw_silence(Fault& fault, RandomStream& draws, const RunPlan& plan) {
   const std::uint64_t way = fault.victim_seed % 5;
   if (way < 2) fault.kind = Kind::cut_one_way;
   fault.inward = way == 0;
+  const bool for_good = fault.duration_s == std::numeric_limits<double>::infinity();
+  const bool told = fault.victim_seed / 5 % 2 == 0;
+  if (fault.kind == Kind::cut && for_good && fault.reachable && told) fault.kind = Kind::lose_link;
 }
 
 Fault draw_fault(RandomStream& draws, const RunPlan& plan, const InitialMembership& membership,
@@ -162,6 +165,8 @@ std::string verb(const Fault& fault) {
       return fmt::format("cuts {} ({}) for {:.6f} s ",
                          fault.inward ? "off what comes to" : "off what goes from",
                          fault.reachable ? "reachable" : "unreachable", fault.duration_s);
+    case Kind::lose_link:
+      return "cuts for good, and declares dead to each other, ";
     case Kind::cut:
       return fmt::format("cuts ({}) for {:.6f} s ", fault.reachable ? "reachable" : "unreachable",
                          fault.duration_s);
@@ -204,7 +209,7 @@ std::string Fault::text() const {
 
 bool FaultSchedule::has_silence() const {
   return has(Kind::stop) || has(Kind::declare_dead) || has(Kind::cut) || has(Kind::cut_one_way) ||
-         has(Kind::hang_loop);
+         has(Kind::lose_link) || has(Kind::hang_loop);
 }
 
 bool FaultSchedule::has(Fault::Kind kind) const {

@@ -28,6 +28,8 @@ struct Fault {
     hang_disk,     ///< likewise their calls of the file system do not return
     hang_loop,     ///< they do nothing for a while, but what they have sent arrives bit by bit
     cut_one_way,   ///< as `cut`, but messages one way only
+    lose_link,     ///< as `cut`, for good, and both ends are told that the other has died; neither
+                   ///< of them leads
   };
   /// Before or after the event is handled, or the action carried out.
   enum class Side : std::uint8_t { before, after };
@@ -57,7 +59,7 @@ struct Fault {
 };
 
 /// How often each kind was injected, by Fault::Kind: victims, and of cuts links.
-using FaultCounts = std::array<std::int64_t, 10>;
+using FaultCounts = std::array<std::int64_t, 11>;
 
 struct FaultSchedule {
   std::vector<Fault> all;

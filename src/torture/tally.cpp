@@ -63,7 +63,7 @@ void TortureTally::add(const SwarmVerdict& verdict) {
   refusals += verdict.refusals;
   const bool stopped = came(Fault::Kind::stop) || came(Fault::Kind::hang_loop);
   silent += stopped || came(Fault::Kind::declare_dead) || came(Fault::Kind::cut) ||
-                    came(Fault::Kind::cut_one_way)
+                    came(Fault::Kind::cut_one_way) || came(Fault::Kind::lose_link)
                 ? 1
                 : 0;
   for (const DeathCost& death : verdict.deaths) {
@@ -86,11 +86,11 @@ std::string TortureTally::summary(double seconds) const {
   const auto of = [&](Fault::Kind kind) { return faults[static_cast<std::size_t>(kind)]; };
   text += fmt::format(
       "peers killed by torture {}, stopped {}, declared dead {}, asked to leave {}; links cut {}, "
-      "one way {}; "
+      "one way {}, for good and taken for deaths {}; "
       "bits of the state flipped {}, of reduced chunks {}\n",
       of(Fault::Kind::kill), of(Fault::Kind::stop), of(Fault::Kind::declare_dead),
       of(Fault::Kind::notice), of(Fault::Kind::cut), of(Fault::Kind::cut_one_way),
-      of(Fault::Kind::flip), damaged);
+      of(Fault::Kind::lose_link), of(Fault::Kind::flip), damaged);
   text += fmt::format(
       "jobs that hung {}, disks {}, event loops while what they had sent arrived {}; writes that "
       "were carried out after they had been given up {}; parts of checkpoints lost {}, newest "
@@ -165,6 +165,7 @@ std::vector<std::pair<std::string, std::int64_t>> TortureTally::counts() const {
       {"peers_asked_to_leave", of(Fault::Kind::notice)},
       {"links_cut", of(Fault::Kind::cut)},
       {"links_cut_one_way", of(Fault::Kind::cut_one_way)},
+      {"links_taken_for_deaths", of(Fault::Kind::lose_link)},
       {"bits_flipped", of(Fault::Kind::flip)},
       {"jobs_hung", of(Fault::Kind::hang_jobs)},
       {"disks_hung", of(Fault::Kind::hang_disk)},

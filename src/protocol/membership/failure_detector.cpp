@@ -148,8 +148,25 @@ std::vector<Survivor> FailureDetector::suspect(double now_s) {
       outbox_.send(membership_.leader(), SuspectMessage{peer});
     }
   }
-  if (membership_.leads()) kill_the_deaf(now_s);
+  if (membership_.leads()) {
+    kill_the_deaf(now_s);
+  } else {
+    report_the_gone(now_s);
+  }
   return overdue(now_s);
+}
+
+// That a process is gone each peer hears from its own MPI, which may say so of one that lives.
+void FailureDetector::report_the_gone(double now_s) {
+  const PeerId leader = membership_.leader();
+  std::erase_if(gone_since_s_, [&](const auto& gone) {
+    return !membership_.contains(gone.first) || !membership_.is_dead(gone.first);
+  });
+  for (const PeerId peer : membership_.dead()) {
+    if (peer == leader || !membership_.contains(peer)) continue;
+    const double since_s = gone_since_s_.try_emplace(peer, now_s).first->second;
+    if (now_s - since_s > patience_s()) outbox_.send(leader, SuspectMessage{peer});
+  }
 }
 
 // It lives, then, and this peer's link from it is cut: it sees to that, for it hears this peer, or

@@ -133,6 +133,9 @@ class FailureDetector {
   HeartbeatMessage heartbeat_for_all(double now_s) const;
   bool another_hears_the_leader(double now_s) const;
   void kill_the_deaf(double now_s);
+  /// To the leader, whose view still has members after this peer's patience that are gone for this
+  /// peer: no link to them is left.
+  void report_the_gone(double now_s);
   /// The peer has answered a ping that this one sent at that time.
   void answered(PeerId peer, double sent_s);
   /// Has the peer killed, unless that is ordered already.
@@ -155,6 +158,7 @@ class FailureDetector {
   std::map<PeerId, KillOrder> kill_orders_;
   std::map<PeerId, Pardon> pardons_;
   std::map<PeerId, Suspicion> suspicions_;  // of those that were killed
+  std::map<PeerId, double> gone_since_s_;   // members of the view that are gone, as was heard here
 };
 
 }  // namespace swarmpi

@@ -358,6 +358,22 @@ TEST(FailureDetector, OfTwoPeersWithACutLinkTheHigherIsKilled) {
   EXPECT_TRUE(leader.kills(leader.now_s).empty()) << "once";
 }
 
+// Of two that live MPI may say to each that the other is gone: what they owe each other never
+// comes.
+TEST(FailureDetector, WhoIsGoneForThisPeerAloneIsReportedToTheLeader) {
+  Listener third(2);
+  third.membership.lost(PeerId(3));
+  third.detector.forget(PeerId(3));
+  third.hears({0}, 1);
+  third.kills(1);
+  third.hears({0}, 5);
+  third.kills(5);
+  EXPECT_TRUE(third.reported.empty()) << "the leader may not have heard of a true death";
+  third.hears({0}, 6);
+  third.kills(6);
+  EXPECT_EQ(third.reported, Peers{PeerId(3)});
+}
+
 TEST(FailureDetector, TheDeadAreForgotten) {
   Listener leader(0);
   leader.hears({1, 3}, 3.3);

@@ -64,7 +64,9 @@ void LateWork::enter(const TriedMessage& message, PeerId from, double now_s) {
 }
 
 void LateWork::lost(PeerId peer) {
-  std::erase_if(late_, [peer](const auto& late) { return late.first.first == peer; });
+  const auto of_peer = [peer](const auto& late) { return late.first.first == peer; };
+  std::erase_if(late_, of_peer);
+  std::erase_if(told_, of_peer);
   if (tried_for_ == peer) tried_for_.reset();
 }
 

@@ -107,6 +107,12 @@ std::optional<StageId> Learners::neediest_stage(const View& view, const Departur
 
 // ---- Progress, and the end of learning
 
+void Learners::forget(PeerId peer) {
+  std::erase_if(learned_, [peer](const auto& learned) { return learned.first.first == peer; });
+  backoffs_.erase(peer);
+  ready_at_s_.erase(peer);
+}
+
 void Learners::keep_listed(PeerId peer, const std::vector<LearnedMessage>& listed) {
   std::erase_if(learned_, [&](const auto& known) {
     const auto& [who, stage] = known.first;

@@ -47,6 +47,8 @@ class Learners {
   void enter(const LearnedMessage& message, PeerId from) {
     learned_[{from, message.stage}] = message;
   }
+  /// The peer is gone.
+  void forget(PeerId peer);
   /// What the peer has said of other stages than those in its table is of no use: it has left them
   /// since, and learns them anew.
   void keep_listed(PeerId peer, const std::vector<LearnedMessage>& listed);

@@ -284,6 +284,19 @@ TEST(Learners, WhatAPeerDoesNotSayAgainInItsTableIsForgotten) {
   EXPECT_TRUE(scene.judged().ready.empty());
 }
 
+TEST(Learners, OfAPeerThatIsGoneNothingIsKept) {
+  Scene scene;
+  scene.view.remove(PeerId(1));
+  scene.assign();
+  scene.says(3, 0, 5, 50);
+  scene.learners.drop(scene.view, PeerId(3), StageId(0), 10);
+  scene.view.learn(PeerId(3), StageId(0));
+  scene.says(3, 0, 5, 50);
+  scene.learners.forget(PeerId(3));
+  EXPECT_TRUE(scene.judged().ready.empty());
+  EXPECT_FALSE(scene.learners.backs_off(PeerId(3), 10.1));
+}
+
 TEST(Learners, OfAHistoryThatIsLeftNothingIsLearned) {
   Scene scene;
   scene.view.remove(PeerId(1));

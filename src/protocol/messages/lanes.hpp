@@ -1,8 +1,8 @@
 #pragma once
-// What of the traffic between two peers may overtake the rest: heartbeats, and pings, which ask for
-// one. A peer is not to be taken for dead because its signs of life wait behind large messages. All
-// else keeps its order, pongs too: that a pong has come proves that all that its sender had sent
-// before has.
+// What of the traffic between two peers may overtake the rest: heartbeats, pings, which ask for
+// one, and notices. A peer is not to be taken for dead because its signs of life wait behind large
+// messages, nor for one that was not asked to stop because its notice does. All else keeps its
+// order, pongs too: that a pong has come proves that all that its sender had sent before has.
 
 #include <cstddef>
 #include <variant>
@@ -27,7 +27,8 @@ inline bool is_sign_of_life(const Message& message) {
 
 inline bool overtakes(const Message& message) {
   return std::holds_alternative<HeartbeatMessage>(message.body) ||
-         std::holds_alternative<PingMessage>(message.body);
+         std::holds_alternative<PingMessage>(message.body) ||
+         std::holds_alternative<NoticeMessage>(message.body);
 }
 
 }  // namespace swarmpi

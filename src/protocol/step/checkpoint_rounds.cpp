@@ -103,7 +103,11 @@ Result<std::optional<StoreManifest>> CheckpointRounds::stored(const StageStoredM
   Round& round = found->second;
   Part* const part = find_part(round, message.stage, from);
   if (!message.stored) {
-    if (!message.why_not.empty()) cannot_write(from, message.stage, message.step);
+    if (message.why_not.empty()) {
+      left_out_.insert({from, message.step});  // its state is that of another step by now
+    } else {
+      cannot_write(from, message.stage, message.step);
+    }
     if (part == nullptr || part->stored) return manifest;
     owed_ = true;  // of another step; or of this one, where no other is to come
     rounds_.erase(found);

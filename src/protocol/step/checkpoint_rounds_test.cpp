@@ -38,6 +38,18 @@ TEST(CheckpointRounds, APeerThatLeavesAStageIsNotAskedForIt) {
   EXPECT_EQ(orders[1].first, PeerId(2)) << "nobody else is there";
 }
 
+// It has applied the next step, which others have not heard of: it would give the same answer
+// again.
+TEST(CheckpointRounds, WhoseStateIsOfAnotherStepIsNotAskedAgain) {
+  Scene scene;
+  EXPECT_EQ(scene.begin()[0].first, PeerId(0));
+  (void)scene.rounds.stored({Step(4), StageId(0), false, {}, {}, ""}, PeerId(0));
+  EXPECT_TRUE(scene.rounds.owed());
+  EXPECT_EQ(scene.begin()[0].first, PeerId(1));
+  (void)scene.rounds.stored({Step(4), StageId(0), false, {}, {}, ""}, PeerId(1));
+  EXPECT_EQ(scene.rounds.lacks_writer(Step(4), scene.view, scene.able), StageId(0));
+}
+
 TEST(CheckpointRounds, TheManifestFollowsWhenAllPartsAreDurable) {
   Scene scene;
   const auto orders = scene.begin();

@@ -14,7 +14,7 @@ std::string WorkInProgress::starts(PeerId peer, const Job& job, bool has_stage, 
                        stage_of(job).value);
   }
   const auto begin = [&](const WorkId& work, WorkCount::Pass pass) {
-    const bool needed = is_behind || count_.begin(peer, work, pass);
+    const bool needed = is_behind || count_.begin(peer, work, pass) || may_be_repeated_;
     return needed ? "" : "no pass is repeated without need: " + describe(work);
   };
   if (const auto* j = std::get_if<ForwardJob>(&job))
@@ -68,6 +68,7 @@ void WorkInProgress::restarted(Step step) {
 // A death can undo all open steps; what a death just before it has undone is counted with it, and
 // what is planned at deadlines since.
 std::string WorkInProgress::too_much() const {
+  if (may_be_repeated_) return "";
   const std::int64_t steps = (2 + plans_at_deadlines_) * plan_.delay() * plan_.stages();
   const std::int64_t backward = steps * plan_.train.microbatches;
   const std::int64_t forward = backward + steps * plan_.validation_microbatches;

@@ -32,6 +32,8 @@ class WorkInProgress {
   void planned_at_a_deadline() { ++plans_at_deadlines_; }
   /// A peer died, or may be taken for dead. `committed`: the last committed step.
   void died(PeerId peer, bool led, Step committed);
+  /// Peers that live are taken for dead: what they do is repeated, and counts for no death.
+  void may_be_repeated() { may_be_repeated_ = true; }
   /// The run falls back to the state after this step.
   void restarted(Step step);
 
@@ -55,6 +57,7 @@ class WorkInProgress {
   std::int64_t recomputed_ = 0;
   std::int64_t repairs_ = 0;
   std::int64_t plans_at_deadlines_ = 0;
+  bool may_be_repeated_ = false;
   std::set<PeerId> computing_;
   std::set<std::pair<Incarnation, MicrobatchId>> issued_;  // by any leader
   std::map<PeerId, std::set<MicrobatchId>> in_flight_;     // issued first by this leader, not done
