@@ -15,6 +15,7 @@ import h5py
 import numpy as np
 
 from trouble import why_unreadable
+from whole_file import whole_file
 
 KEYS = ("step", "time_s", "kind", "peer", "stage")
 
@@ -52,7 +53,7 @@ def in_order(columns):
 
 def write(path, columns):
     names = in_order(columns)
-    with open(path, "w", newline="", encoding="utf-8") as file:
+    with whole_file(path) as hidden, open(hidden, "w", newline="", encoding="utf-8") as file:
         out = csv.writer(file, lineterminator="\n")
         out.writerow(names)
         out.writerows(zip(*(cells(columns[name]) for name in names)))

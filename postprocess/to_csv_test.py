@@ -2,6 +2,8 @@
 """to_csv.py writes all tables of a run file and refuses all else: 0 if so, 77 if it cannot run."""
 
 import csv
+import errno
+import os
 import subprocess
 import sys
 import tempfile
@@ -13,6 +15,8 @@ try:
 except ImportError as missing:
     print(f"not run: a module is missing: {missing}")
     sys.exit(77)
+
+from whole_file import write_whole
 
 SCRIPT = Path(__file__).with_name("to_csv.py")
 
@@ -81,11 +85,25 @@ def test_refused(folder):
         assert len(done.stderr.splitlines()) == 1, done.stderr
 
 
+def test_a_full_disk_is_told_with_the_name_of_the_file(folder):
+    def write(file):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    try:
+        write_whole(folder / "full.csv", write)
+    except OSError as error:
+        assert error.filename == str(folder / "full.csv"), error
+        assert not list(folder.glob(".swarmpi*"))
+    else:
+        raise AssertionError("nothing was raised")
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         test_all_tables_come_back_bit_by_bit(Path(name))
         test_some_tables_into_another_folder(Path(name))
         test_refused(Path(name))
+        test_a_full_disk_is_told_with_the_name_of_the_file(Path(name))
     print("to_csv.py: all good")
 
 

@@ -25,6 +25,6 @@ def exit_status(work):
         return 2
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        print(f"{script}: {where}{error.strerror or error}", file=sys.stderr)
+        print(f"{script}: {where}{error.strerror or ' '.join(str(error).split())}", file=sys.stderr)
         return 2
     return 0

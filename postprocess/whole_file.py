@@ -1,7 +1,11 @@
 """Files that are there as a whole, or not at all."""
 
+import errno
 import os
 from contextlib import contextmanager
+
+# What a write says that does not name its file.
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
@@ -11,6 +15,10 @@ def whole_file(path):
     try:
         yield hidden
         os.replace(hidden, path)
+    except OSError as error:
+        if error.errno in NO_ROOM and not error.filename:
+            error.filename = str(path)
+        raise
     finally:
         hidden.unlink(missing_ok=True)
 

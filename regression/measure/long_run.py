@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """What a long run costs its leader, and how soon it is led or resumed by another.
 
 Two parts. long_journal gives the rows of --steps steps on --peers peers to the storage of one

@@ -6,6 +6,7 @@ import subprocess
 import unittest
 
 from harness import small_disks
+from harness.program import BINARY, ROOT
 from harness.test_case import SwarmpiTest, content
 
 
@@ -197,10 +198,19 @@ class Outputs(Refused):
         self.assertEqual(content(self.folder), before)
 
     def test_checkpoints_in_the_place_of_the_run_file(self):
-        for name in ("RUN.h5", "RUN.h5.journal", "RUN.h5" + os.sep, os.path.join("..", "refused", "RUN.h5")):
+        other_name = os.path.join("..", "refused", "RUN.h5")
+        for name in ("RUN.h5", "RUN.h5.journal", "RUN.h5" + os.sep, other_name):
             with self.subTest(name=name):
                 folder = os.path.join(self.path("refused"), name)
                 self.refused(f"output.checkpoint={folder}", says=["is the run file or its journal"])
+
+    def test_a_name_that_leaves_no_room_for_those_of_its_own_files(self):
+        before = content(self.folder)
+        name = self.path("n" * 245 + ".h5")
+        status, _, err = self.run_program("train", self.deck, "--out", name)
+        self.assertEqual(status, 2, err)
+        self.assertIn("output.run: the name n", err)
+        self.assertEqual(content(self.folder), before)
 
     def test_a_folder_that_cannot_be_made(self):
         with open(self.path("refused"), "w", encoding="ascii") as file:
@@ -215,6 +225,17 @@ class Outputs(Refused):
 
     def test_no_memory(self):
         self.refused("model.width=32768", "model.heads=2", "model.layers=4096", says=["memory"])
+
+    def test_no_memory_for_a_simulation(self):
+        deck = str(ROOT / "inputs" / "simulate" / "thousand.toml")
+        more = "--set swarm.peers=10000 --set faults.trace= --set faults.mode=none"
+        out = self.path("refused.h5")
+        limit = f"ulimit -v 300000; exec {BINARY} simulate {deck} {more} --out {out}"
+        ended = subprocess.run(
+            ["bash", "-c", limit], capture_output=True, text=True, timeout=60, check=False
+        )
+        self.assertEqual(ended.returncode, 1, ended.stderr)
+        self.assertIn("simulate: this takes more memory than this process may have", ended.stderr)
 
     def test_no_room(self):
         small = self.path("small")

@@ -11,7 +11,7 @@ import signal
 import unittest
 
 from harness.swarm import MPIRUN, reports_deaths
-from harness.test_case import DisturbedSwarmTest, ReferenceTest
+from harness.test_case import DisturbedSwarmTest, ReferenceTest, SwarmpiTest
 
 STEPS = 600
 SETTINGS = (f"train.steps={STEPS}", "output.checkpoint_every=50", "output.validate_every=0")
@@ -361,6 +361,15 @@ class Hollow(EmulatedTest):
         status, _, err = self.run_program(*arguments)
         self.assertEqual(status, 2, err)
         self.assertIn("computed nothing that could be resumed", err)
+
+
+class WithoutEmulation(SwarmpiTest):
+    def test_devices_have_no_effect_and_that_is_said(self):
+        self.add_to_deck(DEVICES)
+        arguments, _ = self.training("run", "train.steps=4")
+        status, _, err = self.run_program(*arguments)
+        self.assertEqual(status, 0, err)
+        self.assertRegex(err, r"warning: .*devices.slow: of no effect")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 file and in docs/files.md, and the columns of a table share a coordinate. xarray, pandas and the
 tools of netCDF read it as it is, where they are installed."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -51,6 +52,28 @@ class RunFile(SwarmpiTest):
                 self.assertEqual(np.asarray(file.attrs[name]).dtype, np.int64)
                 self.assertEqual(file.attrs[name], value)
             self.assertEqual(file.attrs["verdict"], "valid")
+
+    def test_before_it_is_published_its_journal_stands_for_it(self):
+        status, published, err = self.run_program("info", self.run_file)
+        self.assertEqual(status, 0, err)
+        self.train("other", *SETTINGS)
+        os.remove(self.run_file)
+        status, by_journal, err = self.run_program("info", self.run_file)
+        self.assertEqual(status, 0, err)
+        self.assertEqual(published, by_journal)
+        status, table, err = self.run_program("info", self.folder)
+        self.assertEqual(status, 0, err)
+        for name in ("run", "other"):
+            self.assertIn(name, table)
+
+    def test_other_files_in_its_folder_are_no_runs(self):
+        weights = os.path.join(os.path.dirname(self.run_file), "weights.h5")
+        with h5py.File(weights, "w") as file:
+            file.attrs["format"] = "swarmpi weights 1"
+        for folder in (os.path.dirname(self.run_file), self.folder):
+            status, out, err = self.run_program("info", folder)
+            self.assertEqual(status, 0, err)
+            self.assertIn("8 of 8", out)
 
     def test_every_column_says_what_it_is(self):
         documented = documented_columns()

@@ -110,6 +110,7 @@ class Sweep(SweepTest):
             ("train.lr=1e-3,0.001", "lr=1e-3 and lr=0.001 are the same run"),
             ("model.heads=2,3", "heads=3"),
             ("train.lr", "expected SECTION.KEY=VALUE"),
+            ("data.paths=nowhere.bin,elsewhere.bin", "nowhere.bin: No such file"),
         ):
             with self.subTest(vary=vary):
                 _, err = self.sweep("--vary", vary, expect=2)

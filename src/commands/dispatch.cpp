@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <new>
 #include <optional>
 #include <sstream>
 #include <variant>
@@ -63,8 +64,9 @@ Status run_prepare(const PrepareOptions& options, std::ostream& out, std::ostrea
 
 // A file that is there is replaced if it is a trace, and nothing else.
 Status refuse_to_harm(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return {};
+  if (!holds_something(path)) return {};
+  if (Status status = refuse_what_is_no_file(path); !status.ok())
+    return Status::bad_input("trace: " + status.message());
   const Result<std::string> there = read_file(path);
   if (there.ok() && parse_trace(there.value(), path).ok()) return {};
   return Status::bad_input("trace: " + path + " exists and is no trace: choose another name");
@@ -75,7 +77,8 @@ Status run_trace(const TraceOptions& options, std::ostream& out) {
   if (Status status = refuse_to_harm(options.out); !status.ok()) return status;
   const TraceModel& model = options.model;
   const std::vector<TraceEvent> events = make_trace(model);
-  if (Status status = write_file_durably(options.out, trace_text(events)); !status.ok()) {
+  if (Status status = write_file_durably(behind_links(options.out), trace_text(events));
+      !status.ok()) {
     return Status::bad_input("trace: " + status.message());
   }
   const auto joins = std::count_if(events.begin(), events.end(), [](const TraceEvent& event) {
@@ -140,7 +143,13 @@ struct Runner {
   template <class Run>
   ExitStatus in_one_process(const std::string& command, const Run& run) const {
     const Status status = refuse_many_ranks(command, launcher);
-    return status.ok() ? run() : refuse_to_start(launcher, status, error);
+    if (!status.ok()) return refuse_to_start(launcher, status, error);
+    try {
+      return run();
+    } catch (const std::bad_alloc&) {
+      error << "swarmpi: " << command << ": this takes more memory than this process may have\n";
+      return ExitStatus::no;
+    }
   }
   ExitStatus bench_all(const BenchCommand& command) const {
     for (const Benchmark what : command.what) {

@@ -1,6 +1,7 @@
 #include "commands/dispatch.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -82,6 +83,27 @@ TEST(Commands, ATraceReplacesATraceAndNothingElse) {
   EXPECT_EQ(std::filesystem::file_size(path), 19u) << "as it was";
   EXPECT_EQ(run({"trace", folder / "none/t.csv", "--peers", "9", "--hours", "1"}).status,
             ExitStatus::bad_input);
+}
+
+// As root somebody would replace /dev/null.
+TEST(Commands, NoFileReplacesWhatIsNone) {
+  const TestFolder folder;
+  const std::string pipe = folder / "pipe", text = folder / "a.txt", link = folder / "link.csv";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  std::ofstream(text) << "some text\n";
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"trace", pipe, "--peers", "3", "--hours", "10"},
+        {"prepare", pipe, text, "--force"}}) {
+    const Printed outcome = run(command);
+    EXPECT_EQ(outcome.status, ExitStatus::bad_input);
+    EXPECT_NE(outcome.error.find("is no file"), std::string::npos) << outcome.error;
+    EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+  }
+  std::ofstream(folder / "real.csv") << "time_s,event,peer\n";
+  std::filesystem::create_symlink("real.csv", link);
+  EXPECT_EQ(run({"trace", link, "--peers", "3", "--hours", "1000"}).status, ExitStatus::good);
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_GT(std::filesystem::file_size(folder / "real.csv"), 30u);
 }
 
 TEST(Commands, MissingFilesAreBadInput) {

@@ -31,7 +31,8 @@ std::set<std::string> runs_in(const std::string& folder) {
     if (path.extension() == kJournalEnding && highest_term(path.string()) > 0) {
       path.replace_extension();
     }
-    if (path.extension() == ".h5") runs.insert(path.string());
+    if (path.extension() != ".h5") continue;
+    if (!RunFileReader(path.string()).is_something_else()) runs.insert(path.string());
   }
   return runs;
 }
@@ -83,7 +84,11 @@ std::vector<std::string> runs_below(const std::string& path) {
 
 Result<NamedRun> NamedRun::open(const std::string& path) {
   std::error_code error;
-  if (!fs::is_directory(path, error)) return open_file(path);
+  if (!fs::is_directory(path, error)) {
+    const std::string journal = path + kJournalEnding;
+    const bool published = fs::exists(path, error) || highest_term(journal) == 0;
+    return published ? open_file(path) : open_journal(journal);
+  }
   if (highest_term(path) > 0) return open_journal(path);
   return open_folder(path);
 }

@@ -12,7 +12,7 @@ namespace swarmpi {
 namespace {
 
 using Kind = TomlValue::Kind;
-constexpr double kExactIntegers = 0x1p53;
+constexpr double kBeyondIntegers = 0x1p63;
 
 template <class T>
 struct IsList : std::false_type {};
@@ -66,7 +66,7 @@ bool read(const TomlValue& value, bool& out) {
 
 bool read(const TomlValue& value, std::int64_t& out) {
   out = value.integer;
-  if (value.kind == Kind::real && std::fabs(value.real) <= kExactIntegers &&
+  if (value.kind == Kind::real && std::fabs(value.real) < kBeyondIntegers &&
       value.real == std::trunc(value.real)) {
     out = static_cast<std::int64_t>(value.real);
     return true;

@@ -1,6 +1,7 @@
 #pragma once
 // Time that is counted, not measured: whole nanoseconds, the same on every machine.
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 
@@ -11,14 +12,16 @@ using Nanoseconds = std::int64_t;
 /// Later than anything that happens.
 inline constexpr Nanoseconds kNever = std::numeric_limits<Nanoseconds>::max();
 
-/// The nearest, as near as doubles tell; much faster than std::llround.
+inline constexpr double kHundredYearsS = 100.0 * 365 * 24 * 3600;
+
+/// The nearest, as near as doubles tell, and a hundred years at most; much faster than
+/// std::llround.
 inline Nanoseconds rounded_ns(double ns) {
-  return static_cast<Nanoseconds>(ns < 0 ? ns - 0.5 : ns + 0.5);
+  return static_cast<Nanoseconds>(ns < 0 ? ns - 0.5 : std::min(ns, kHundredYearsS * 1e9) + 0.5);
 }
 /// Rounded once. What lies beyond a hundred years is never.
 inline Nanoseconds to_ns(double seconds) {
-  constexpr double kLongest = 100.0 * 365 * 24 * 3600;
-  return seconds < kLongest ? rounded_ns(seconds * 1e9) : kNever;
+  return seconds < kHundredYearsS ? rounded_ns(seconds * 1e9) : kNever;
 }
 inline double to_s(Nanoseconds time) {
   return time == kNever ? std::numeric_limits<double>::infinity() : static_cast<double>(time) / 1e9;

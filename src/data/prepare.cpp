@@ -170,14 +170,6 @@ int write_texts(const Descriptor& file, const std::set<std::string>& paths,
   return error;
 }
 
-/// Whether `out` holds something; of no bytes there is nothing to lose.
-bool holds_something(const std::string& out) {
-  std::error_code error;
-  const fs::file_status status = fs::symlink_status(out, error);
-  if (!fs::exists(status)) return false;
-  return !fs::is_regular_file(status) || fs::file_size(out, error) > 0 || error;
-}
-
 bool have_equal_content(const std::string& a, const std::string& b) {
   const Result<MappedFile> file_a = MappedFile::open(a), file_b = MappedFile::open(b);
   return file_a.ok() && file_b.ok() && file_a.value().bytes() == file_b.value().bytes();
@@ -248,7 +240,8 @@ Result<PreparedText> prepare_text(const std::string& out, const std::vector<std:
     prepared.was_there = true;
     return prepared;
   }
-  TemporaryFile temporary(out);
+  if (const Status status = refuse_what_is_no_file(out); !status.ok()) return status;
+  TemporaryFile temporary(behind_links(out));
   Descriptor file = Descriptor::open(temporary.name(), O_WRONLY | O_CREAT | O_EXCL);
   if (!file.valid()) return unwritable(out, errno);
   int error = write_texts(file, collector.paths(), prepared);

@@ -67,7 +67,7 @@ Result<std::vector<TraceEvent>> parse_trace(const std::string& text, const std::
     if (line.ends_with('\r')) line.pop_back();
     const std::size_t first = line.find_first_not_of(" \t");
     const bool empty = first == std::string::npos || line[first] == '#';
-    if (empty || (events.empty() && line == kHeader)) continue;
+    if (empty || (events.empty() && fields_of(line) == fields_of(kHeader))) continue;
     const std::string wrong = read_line(line, events.emplace_back());
     if (!wrong.empty()) return Status::bad_input(fmt::format("{}:{}: ", name, number) + wrong);
   }

@@ -21,6 +21,11 @@ TEST(Trace, IsReadInOrderOfTime) {
   EXPECT_EQ(events.value(), expected);
 }
 
+TEST(Trace, ItsNamesMayHaveBlanksAndMayBeMissing) {
+  EXPECT_EQ(parse_trace("time_s, event, peer\n1,kill,3\n", "t.csv").value().size(), 1u);
+  EXPECT_EQ(parse_trace("1,kill,3\n", "t.csv").value().size(), 1u);
+}
+
 TEST(Trace, IsWrittenAsItIsRead) {
   const std::vector<TraceEvent> events = {{0.25, FaultEvent::kill, 0},
                                           {3600, FaultEvent::join, 17}};

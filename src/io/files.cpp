@@ -105,6 +105,26 @@ Status create_folder(const std::string& folder) {
   return {};
 }
 
+bool holds_something(const std::string& path) {
+  std::error_code error;
+  if (!fs::exists(fs::symlink_status(path, error))) return false;
+  return !fs::is_regular_file(path, error) || fs::file_size(path, error) > 0 || error;
+}
+
+Status refuse_what_is_no_file(const std::string& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (!fs::exists(status) || fs::is_regular_file(status)) return {};
+  return Status::bad_input(path + " is there and is no file: name a file");
+}
+
+std::string behind_links(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_symlink(path, error)) return path;
+  const fs::path whole = fs::weakly_canonical(path, error);
+  return error ? path : whole.string();
+}
+
 Status write_file_durably(const std::string& path, const std::string& content,
                           const MayPublish& may_publish) {
   return write_file_durably(

@@ -46,6 +46,14 @@ Status check_trailer(const std::string& path, const FileHash& expected);
 /// later one exists.
 using MayPublish = std::function<Status()>;
 
+/// Whether there is anything of this name that something could be lost of: any but an empty file.
+bool holds_something(const std::string& path);
+/// An error, bad_input, where what has this name is no file, behind links: a device or a pipe, for
+/// one, which a file must not replace.
+Status refuse_what_is_no_file(const std::string& path);
+/// The path that a file is to be written to, so that links to it stay.
+std::string behind_links(const std::string& path);
+
 /// Writes to a temporary name beside `path`, syncs, renames over `path`, syncs the folder. On error
 /// no partial file is left. `may_publish` is asked just before the rename, when the temporary file
 /// exists: whoever takes the right away first and removes temporary files then can be sure that no

@@ -50,6 +50,8 @@ class RunFileReader {
   /// ok, or bad_input: missing, not HDF5, not a run file, cut off. To be asked again after rows:
   /// where some cannot be read, no more come.
   const Status& status() const { return file_.status(); }
+  /// Whether it says that it is something else, weights for one.
+  bool is_something_else() const { return file_.is_of_another_format(); }
   const RunFileHead& head() const { return head_; }
   TableRows& rows() { return *rows_; }
 

@@ -63,7 +63,8 @@ class Losses {
 std::string Losses::lines(const char* name, bool bytes) const {
   if (count_ == 0) return line(name, "none");
   std::string text =
-      line(name, values(1, "nats per token") + fmt::format(", best at step {}", best_.step));
+      line(name, values(1, "nats per token") +
+                     (std::isnan(best_.loss) ? "" : fmt::format(", best at step {}", best_.step)));
   if (bytes) text += line("", values(std::numbers::ln2, "bits per byte"));
   return text;
 }
@@ -120,6 +121,7 @@ class Summary {
   void add(const EventRow& row) {
     lost_.add(row);
     resumes_ += row.kind == EventKind::resume ? 1 : 0;
+    leaders_ += row.kind == EventKind::leader ? 1 : 0;
   }
   void add(const GoodputRow& row) { goodput_.add(row); }
   std::string text(const RunFileHead& run) const;
@@ -133,7 +135,8 @@ class Summary {
   std::int64_t skipped_ = 0, tokens_ = 0;
   std::optional<double> from_s_;  // nothing: there are no steps
   double until_s_ = 0;
-  std::set<std::int64_t> terms_;
+  std::set<std::int64_t> terms_;  // of steps that stand: events tell of the others, but not of all
+  std::size_t leaders_ = 0;
   std::int64_t resumes_ = 0;
   PeerTable peers_;
   LostPeers lost_;
@@ -183,8 +186,8 @@ std::string Summary::peers() const {
 std::string Summary::text(const RunFileHead& run) const {
   std::string text = losses(parse_deck(run.deck, "the stored deck", {}));
   text += tokens_and_time() + peers();
-  text += line("terms", std::to_string(terms_.size()) + ", resumed " + std::to_string(resumes_) +
-                            (resumes_ == 1 ? " time" : " times"));
+  text += line("terms", std::to_string(std::max(terms_.size(), leaders_)) + ", resumed " +
+                            std::to_string(resumes_) + (resumes_ == 1 ? " time" : " times"));
   if (!run.hosts.empty()) text += line("hosts", run.hosts);
   text += line("fingerprint", run.fingerprint);
   text += line("version", run.version);

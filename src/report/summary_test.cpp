@@ -48,6 +48,22 @@ TEST(Summary, TellsTheRunInAFewLines) {
   EXPECT_EQ(text.find("bits per byte"), std::string::npos) << text;
 }
 
+// All steps of a leader may have been done again, after a fall back.
+TEST(Summary, CountsLeadersOfWhomNoStepStands) {
+  RunFile run = sample_run(DataFormat::tokens_u16);
+  for (const double time_s : {0, 2, 3}) {
+    run.history.events.push_back({time_s, 1, EventKind::leader, 0, -1, 0, ""});
+  }
+  EXPECT_NE(run_summary(run).find("3, resumed 1 time\n"), std::string::npos) << run_summary(run);
+}
+
+TEST(Summary, OfLossesThatAreNoNumbersNoneIsTheBest) {
+  RunFile run = sample_run(DataFormat::tokens_u16);
+  for (StepRow& row : run.history.steps) row.loss = std::numeric_limits<double>::quiet_NaN();
+  run.history.validation.clear();
+  EXPECT_EQ(run_summary(run).find("best at"), std::string::npos) << run_summary(run);
+}
+
 TEST(Summary, OfARunFileIsThatOfItsRows) {
   const TestFolder folder;
   const RunFile run = sample_run(DataFormat::bytes);

@@ -166,7 +166,8 @@ TEST_F(Simulate, WhatCannotRunIsRefusedBeforeAnythingIsWritten) {
   };
   refused({"swarm.peers=9"}, "peer 8 has no device");
   refused({"faults.mode=emulated", trace("time_s,event,peer\n1,join,3\n")}, "used before");
-  refused({"faults.mode=emulated", trace("time_s,event,peer\n1,kill,30\n")}, "no such peer");
+  refused({"faults.mode=emulated", trace("time_s,event,peer\n1,kill,30\n")},
+          "there is no peer 30 among 6");
   ASSERT_EQ(run("a.h5"), ExitStatus::good) << complained;
   EXPECT_EQ(run("a.h5"), ExitStatus::bad_input);
   EXPECT_NE(complained.find("exists"), std::string::npos) << complained;

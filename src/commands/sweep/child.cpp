@@ -138,7 +138,7 @@ Result<EndedChild> run_child(const std::vector<std::string>& command, HeldSignal
                              bool silent) {
   pid_t child = -1;
   if (const int error = ChildStart(command, signals.before(), silent).start(child)) {
-    return Status::stopped(
+    return Status::bad_input(
         fmt::format("cannot start {}: {}", command.front(), std::strerror(error)));
   }
   return wait_for(child, signals);

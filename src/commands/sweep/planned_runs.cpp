@@ -141,6 +141,18 @@ Result<std::vector<PlannedRun>> plan_runs(const SweepOptions& options) {
   return runs;
 }
 
+Status check_data(const SweepOptions& options, const std::vector<PlannedRun>& runs) {
+  for (const PlannedRun& run : runs) {
+    const Result<Config> config = load_deck(options.deck, run.settings);
+    if (!config.ok()) return config.status();
+    if (const Result<Dataset> data = Dataset::open(config.value()); !data.ok()) {
+      return Status::bad_input(run.name + ": " +
+                               with_place(config.value(), data.status()).message());
+    }
+  }
+  return {};
+}
+
 // One that is complete may be planned with more steps now.
 Standing standing_of(const SweepOptions& options, const PlannedRun& run) {
   const std::optional<RunFileHead> head = begun(run);

@@ -29,6 +29,9 @@ std::string sweep_folder(const SweepOptions& options);
 /// run of another deck, or one on other data.
 Result<std::vector<PlannedRun>> plan_runs(const SweepOptions& options);
 
+/// Whether the data of all runs can be read. Errors: bad_input.
+Status check_data(const SweepOptions& options, const std::vector<PlannedRun>& runs);
+
 Standing standing_of(const SweepOptions& options, const PlannedRun& run);
 
 }  // namespace swarmpi

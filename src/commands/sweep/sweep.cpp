@@ -201,6 +201,8 @@ ExitStatus run_sweep(const SweepOptions& options, std::ostream& out, std::ostrea
     out << slurm_array(options, runs.value());
     return ExitStatus::good;
   }
+  if (const Status status = check_data(options, runs.value()); !status.ok())
+    return say(status, error);
   Sweep sweep(options, std::move(runs).value(), out);
   const Status status = sweep.run_all();
   if (status.code() != ExitStatus::bad_input) sweep.print_results();

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <filesystem>
 #include <system_error>
 #include <vector>
@@ -119,6 +120,16 @@ Status prove_outputs_writable(const OutputPaths& paths, std::int64_t needed_byte
   const bool ends_as_folder = fs::path(paths.run_file).filename().empty();
   if (ends_as_folder || fs::is_directory(paths.run_file, error)) {
     return Status::bad_input("output.run: " + paths.run_file + " is a folder: name a file");
+  }
+  if (Status status = refuse_what_is_no_file(paths.run_file); !status.ok()) {
+    return Status::bad_input("output.run: " + status.message());
+  }
+  // The names of its journal and of its next version are longer.
+  const std::string longest = fs::path(TemporaryFile(paths.run_file).name()).filename().string();
+  if (longest.size() > NAME_MAX) {
+    return Status::bad_input(fmt::format("output.run: the name {} is too long by {} bytes",
+                                         fs::path(paths.run_file).filename().string(),
+                                         longest.size() - NAME_MAX));
   }
   for (const std::string& taken : {paths.run_file, paths.journal}) {
     if (whole_path(paths.checkpoints) != whole_path(taken)) continue;

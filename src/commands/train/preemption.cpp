@@ -22,7 +22,8 @@ constexpr double kLatestS = 1e9;
 constexpr std::int64_t kHighestId = 1 << 24;
 
 // Why this run cannot do an event; "" if it can.
-std::string refusal(const TraceEvent& event, const FaultsConfig& faults, std::int64_t ranks) {
+std::string refusal(const TraceEvent& event, const FaultsConfig& faults, std::int64_t ranks,
+                    bool is_known) {
   const bool emulated = faults.mode == FaultsMode::emulated;
   const bool known = event.event == FaultEvent::kill || event.event == FaultEvent::notice ||
                      (emulated && event.event != FaultEvent::flip);
@@ -36,7 +37,7 @@ std::string refusal(const TraceEvent& event, const FaultsConfig& faults, std::in
     return fmt::format("{} at {:g} s: later than {:g} s, the latest time", name_of(event.event),
                        event.time_s, kLatestS);
   }
-  if (!emulated && event.peer >= ranks) {
+  if (!is_known) {
     return fmt::format("there is no peer {} among {} ranks ({} at {:g} s)", event.peer, ranks,
                        name_of(event.event), event.time_s);
   }
@@ -49,8 +50,11 @@ Result<std::vector<TraceEvent>> read_trace(const FaultsConfig& faults, std::int6
   if (!text.ok()) return Status::bad_input("faults.trace: " + text.status().message());
   Result<std::vector<TraceEvent>> events = parse_trace(text.value(), faults.trace);
   if (!events.ok()) return Status::bad_input("faults.trace: " + events.status().message());
+  std::set<std::int64_t> newcomers;
   for (const TraceEvent& event : events.value()) {
-    const std::string why = refusal(event, faults, ranks);
+    if (event.event == FaultEvent::join) newcomers.insert(event.peer);
+    const bool known = event.peer < ranks || newcomers.contains(event.peer);
+    const std::string why = refusal(event, faults, ranks, known);
     if (!why.empty()) return Status::bad_input("faults.trace: " + faults.trace + ": " + why);
   }
   return events;

@@ -165,11 +165,28 @@ Result<Stages> make_state(MpiSession& session, PreparedRun& run) {
   return std::move(started.value().stages);
 }
 
+// Machines of the deck that nobody emulates; "" if there are none.
+std::string warning_of_devices(const Config& config) {
+  if (config.compute.fidelity != Fidelity::real) return "";
+  const std::string rows = !config.devices.empty()  ? "devices." + config.devices.front().name
+                           : !config.links.empty()  ? "links." + config.links.front().name
+                           : !config.sites.empty()  ? "sites." + config.sites.front().name
+                           : !config.routes.empty() ? "routes"
+                                                    : "";
+  if (rows.empty()) return "";
+  return rows +
+         ": of no effect, for the run goes as fast as these machines; have them emulated by "
+         "compute.fidelity = \"emulated\"";
+}
+
 // What does not keep the run from starting, but may be a mistake. Of a newcomer's data the first
 // ranks have told.
 void print_warnings(const PreparedRun& run, std::ostream& error) {
   if (run.options.joins) return;
-  for (const std::string& warning : run.data.warnings()) {
+  std::vector<std::string> warnings = run.data.warnings();
+  if (const std::string devices = warning_of_devices(run.config); !devices.empty())
+    warnings.push_back(devices);
+  for (const std::string& warning : warnings) {
     error << "swarmpi: warning: " << with_place(run.config, Status::bad_input(warning)).message()
           << std::endl;
   }

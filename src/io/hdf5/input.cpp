@@ -84,7 +84,8 @@ void Hdf5Input::check_format() {
   if (H5Aexists(file_.id(), kFormatAttribute) <= 0) return;
   const std::string found = text_attribute(kFormatAttribute);
   const std::string name = format_.name;
-  if (found.rfind(name, 0) != 0) return refuse("its format is `" + found + "`");
+  is_of_another_format_ = found.rfind(name, 0) != 0;
+  if (is_of_another_format_) return refuse("its format is `" + found + "`");
   status_ = check_version(format_, found.substr(name.size()), path_);
 }
 

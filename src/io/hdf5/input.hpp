@@ -23,6 +23,8 @@ class Hdf5Input {
 
   /// ok, or bad_input: missing, not HDF5, cut off, of another format or version.
   const Status& status() const { return status_; }
+  /// Whether it says that it is of another format.
+  bool is_of_another_format() const { return is_of_another_format_; }
 
   std::string text_attribute(const std::string& name);
   /// A text, or an integer in decimal.
@@ -76,6 +78,7 @@ class Hdf5Input {
   double size_bytes_ = 0;
   Hdf5Handle file_;
   Status status_;
+  bool is_of_another_format_ = false;
 };
 
 }  // namespace swarmpi
