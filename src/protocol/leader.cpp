@@ -185,6 +185,7 @@ void Leader::lead() {
   if (run_ending_.decided()) return;
   if (somebody_came_back_ && !run_ending_.stop_requested()) return publish_view();
   agree_on_hashes();
+  ask_for_owed_checkpoint();
   commit_reduced_steps();
   finish_validation_passes();
   store_validations();
@@ -253,7 +254,7 @@ void Leader::seal_complete_steps() {
 // In order of steps, and only when the state before is agreed on: so a checkpoint of that state can
 // be asked for before anybody applies the next step.
 void Leader::commit_reduced_steps() {
-  while (!stopping() && history_.agreement.agreed() == committed()) {
+  while (!stopping() && history_.agreement.agreed() == committed() && !waits_for_a_checkpoint()) {
     const Step step = committed().next();
     OpenStep* open = history_.steps.find(step);
     if (!open || !open->facts() || !open->reduced_by_all(view_)) return;
@@ -323,10 +324,6 @@ void Leader::agree_on_hashes() {
     store_rows(agreed);
     history_.checkpoint_rounds.passed(step);
     if (interval_.due(step, agreed.record->time_s)) history_.checkpoint_rounds.owe();
-    // Nobody holds the state of an earlier step any more: a dead leader has committed the next.
-    const CheckpointRounds& rounds = history_.checkpoint_rounds;
-    if (rounds.owed() && step == committed() && rounds.has_room(able_to_write()))
-      ask_for_checkpoint();
   }
 }
 
@@ -410,17 +407,29 @@ void Leader::store_faults() {
 
 // ---- Checkpoint rounds
 
-CheckpointRounds::Able Leader::able_to_write() const {
-  return [this, unkillable = failure_detector_.unkillable()](PeerId peer, StageId) {
-    return !late_.hangs(peer, Task::storage) && !unkillable.contains(peer);
-  };
+bool Leader::owes_checkpoint() const {
+  // Nobody holds the state of an earlier step any more: a dead leader has committed the next.
+  const CheckpointRounds& rounds = history_.checkpoint_rounds;
+  return rounds.owed() && history_.agreement.agreed() == committed() &&
+         !rounds.is_written(committed());
+}
+
+bool Leader::waits_for_a_checkpoint() const {
+  return owes_checkpoint() && plan_.checkpoint_due(committed()) &&
+         !history_.checkpoint_rounds.has_room();
+}
+
+void Leader::ask_for_owed_checkpoint() {
+  if (owes_checkpoint() && history_.checkpoint_rounds.has_room()) ask_for_checkpoint();
 }
 
 void Leader::ask_for_checkpoint() {
   const auto may = [this](PeerId peer, StageId stage) {
     return !history_.agreement.left_out(peer, stage);
   };
-  const CheckpointRounds::Able able = able_to_write();
+  const auto able = [&, unkillable = failure_detector_.unkillable()](PeerId peer, StageId) {
+    return !late_.hangs(peer, Task::storage) && !unkillable.contains(peer);
+  };
   // For the last checkpoint a disk that is slow may do, where all are. Any other is not worth what
   // the other stages would write for nothing.
   const bool last = stopping() || history_.steps.opened_all();
@@ -771,11 +780,19 @@ void Leader::receive(const WholeViewRequest&, PeerId from) {
 }
 
 void Leader::receive(const TableMessage& message, PeerId from) {
-  if (run_ending_.decided() || message.view != view_.number || !round_.enter(message, from)) return;
+  if (run_ending_.decided() || message.view != view_.number) return;
+  if (!round_.enter(message, from)) return receive_late(message, from);
   deadline_.restart(now_s_);
   learners_.keep_listed(from, message.learned);
   lives_.told_until(from, now_s_ - message.untold_s);
   if (!round_.gathering()) finish_table_round();
+}
+
+// It was left out at a stop: what it tells of its state, in this table alone, is of use all the
+// same.
+void Leader::receive_late(const TableMessage& message, PeerId from) {
+  if (!run_ending_.stop_requested() || round_.gathering() || round_.falling_back()) return;
+  for (const HashFact& fact : message.hashes) history_.agreement.enter(view_, fact, from);
 }
 
 void Leader::release_held_back() {
@@ -848,8 +865,9 @@ bool Leader::repairs_steps() const {
 bool Leader::plan_again_at_deadline() {
   const bool waits =
       plan_.recovers && repairs_steps() && (round_.gathering() || !history_.steps.empty());
-  // Where work hangs, no new plan helps.
-  if (!waits || late_.work_hangs(view_) || !deadline_.passed(now_s_)) return false;
+  // Where work hangs, or disks are slow, no new plan helps.
+  const bool helps = !late_.work_hangs(view_) && !waits_for_a_checkpoint();
+  if (!waits || !helps || !deadline_.passed(now_s_)) return false;
   deadline_.round_at_deadline();
   publish_view();
   return true;
@@ -859,7 +877,9 @@ bool Leader::plan_again_at_deadline() {
 
 void Leader::adopt_commits() {
   std::map<Step, CommitRef> known;
-  Step heard_by_all = committed();
+  // Who is left out at a stop may lack any.
+  const bool all_are_here = round_.tables().size() == view_.members().size();
+  Step heard_by_all = all_are_here ? committed() : Step(-1);
   Step written = history_.commit_log.rows_written();
   for (const auto& [peer, table] : round_.tables()) {
     for (const CommitRef& record : table.commits) known[record->step] = record;

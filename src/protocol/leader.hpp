@@ -230,8 +230,12 @@ class Leader {
   void store_faults();
 
   // ---- Checkpoint rounds
-  /// Whose storage works, and who answers, as far as is known.
-  CheckpointRounds::Able able_to_write() const;
+  /// Whether a checkpoint of the committed step is wanted, on whose state all agree.
+  bool owes_checkpoint() const;
+  /// Whether the deck names this step, so that no other will do, and too many are being written.
+  bool waits_for_a_checkpoint() const;
+  /// Asks for the one that is owed, unless too many are being written.
+  void ask_for_owed_checkpoint();
   /// Asks one replica of each stage to write its state as of the committed step.
   void ask_for_checkpoint();
   void ask_for_parts(const CheckpointRounds::Orders& orders);
@@ -272,6 +276,7 @@ class Leader {
   /// To each what has changed since the last published view, if it was sent that; else the view.
   void send_view();
   /// Handles what was held back. To be called when no round is under way.
+  void receive_late(const TableMessage& message, PeerId from);
   void release_held_back();
   /// All tables are here: takes over what a dead leader left, and repairs what deaths have broken.
   void finish_table_round();

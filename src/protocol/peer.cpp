@@ -121,11 +121,13 @@ void Peer::dispatch(const Event& event) {
 void Peer::timer_due() {
   timer_s_.reset();
   probe_work();
-  if (failure_detector_.is_due(now_s_)) {
+  const bool beats = failure_detector_.is_due(now_s_);
+  if (beats) {
     const FlatSet<PeerId> who_owe = replica_host_.awaited();
     failure_detector_.beat(now_s_, who_owe, election_.awaited());
-    election_.repeat_inquiry();
   }
+  // On a slow line answers would pile up if it asked more often.
+  if (beats || membership_.is_outsider()) election_.repeat_inquiry();
   if (suspension_.active()) {
     ask_the_others();
     give_up_suspended();

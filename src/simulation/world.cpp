@@ -335,7 +335,9 @@ void VirtualWorld::leave(PeerId from, Member& member, Send& send, const Delivery
   const Nanoseconds begins = cut == nullptr ? now_ : cut->until;
   const double takes_s = links_.takes_s(from, send.to, send.message, delivery, now_s());
   Nanoseconds& last = member.last(send.to, send.message).arrives;
-  last = std::max({last, begins + to_ns(takes_s), to->start});
+  const Nanoseconds takes = to_ns(takes_s);
+  if (takes == kNever) return;
+  last = std::max({last, begins + takes, to->start});
   if (send.to != from && may_be_awaited(send.message)) {
     member.carried.add(now_s(), to_s(last));
     to->carried.add(now_s(), to_s(last));

@@ -223,9 +223,11 @@ std::string FaultInjector::cut_links(double now_s, const Fault& fault,
                   : fault.inward                       ? "off what comes from"
                                                        : "off what it sends to");
   // A leader whom one peer takes for dead is deposed by it.
-  const auto leads = [this](PeerId peer) { return peer == living_.front(); };
+  const auto leads = [this](PeerId peer) { return peer == view_->leader(); };
+  bool cuts = false;
   for (std::size_t i = 1; i < ends.size(); ++i) {
     if (fault.kind == Fault::Kind::lose_link && (leads(first) || leads(ends[i]))) continue;
+    cuts = true;
     text += fmt::format(" {}", ends[i].value);
     ++counts_[static_cast<std::size_t>(fault.kind)];
     for (const PeerId end : {first, ends[i]}) {
@@ -234,11 +236,11 @@ std::string FaultInjector::cut_links(double now_s, const Fault& fault,
     if (!one_way || !fault.inward) world_.cut(first, ends[i], fault.duration_s, fault.reachable);
     if (!one_way || fault.inward) world_.cut(ends[i], first, fault.duration_s, fault.reachable);
     if (fault.kind != Fault::Kind::lose_link) continue;
-    referee_.expect_false_deaths();
+    for (const PeerId end : {first, ends[i]}) referee_.expect_false_death(end);
     world_.post(now_s, first, PeerLost{ends[i]});
     world_.post(now_s, ends[i], PeerLost{first});
   }
-  return text;
+  return cuts ? text : "";
 }
 
 void FaultInjector::inject(double now_s, const Fault& fault, const std::vector<PeerId>& victims) {

@@ -208,11 +208,10 @@ void Referee::sends(double now_s, PeerId peer, const Send& send) {
             const bool led = population_.leads(peer);
             if (m.why == ending_words::kHearsNobody || m.why == ending_words::kIsNotHeard)
               population_.ask_to_leave(peer);
-            if (false_deaths_) population_.ask_to_leave(peer);
             report(peer, population_.leave(peer));
             durability_.forget(peer);
             // Of a peer that gives itself up all is lost, as at a death.
-            if (m.why.empty() && !false_deaths_) return;
+            if (m.why.empty() && !taken_for_dead_.contains(peer)) return;
             pipelines_.lost_somebody();
             states_.died(peer);
             work_.died(peer, led, commits_.last(population_));

@@ -45,10 +45,11 @@ class Referee final : public Observer {
     expect_silence(peer, from_s, until_s);
     hangs_.stopped(peer, from_s, until_s);
   }
-  /// Peers that live are taken for dead by some: it may be left out, what it did is done again, and
-  /// of what it has nothing counts.
-  void expect_false_deaths() {
-    false_deaths_ = true;
+  /// The peer lives, and is taken for dead by some: it may be left out, and what it did is done
+  /// again.
+  void expect_false_death(PeerId peer) {
+    taken_for_dead_.insert(peer);
+    population_.ask_to_leave(peer);
     work_.may_be_repeated();
   }
   /// The peer's jobs, or its calls of the file system, hang until then.
@@ -125,7 +126,7 @@ class Referee final : public Observer {
   bool storage_failed_ = false;  // of any peer
   std::int64_t given_up_loading_ = 0;
   bool lacked_memory_ = false;
-  bool false_deaths_ = false;
+  std::set<PeerId> taken_for_dead_;  // though they live
   std::int64_t refusals_ = 0;
   std::string violation_;
 };

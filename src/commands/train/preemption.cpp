@@ -44,7 +44,9 @@ std::string refusal(const TraceEvent& event, const FaultsConfig& faults, std::in
   return "";
 }
 
-Result<std::vector<TraceEvent>> read_trace(const FaultsConfig& faults, std::int64_t ranks) {
+// Of a resumed run, which may have fewer ranks, what came before counts no more.
+Result<std::vector<TraceEvent>> read_trace(const FaultsConfig& faults, std::int64_t ranks,
+                                           double run_time_s) {
   if (faults.trace.empty()) return std::vector<TraceEvent>();
   const Result<std::string> text = read_file(faults.trace);
   if (!text.ok()) return Status::bad_input("faults.trace: " + text.status().message());
@@ -53,7 +55,8 @@ Result<std::vector<TraceEvent>> read_trace(const FaultsConfig& faults, std::int6
   std::set<std::int64_t> newcomers;
   for (const TraceEvent& event : events.value()) {
     if (event.event == FaultEvent::join) newcomers.insert(event.peer);
-    const bool known = event.peer < ranks || newcomers.contains(event.peer);
+    const bool known =
+        event.time_s < run_time_s || event.peer < ranks || newcomers.contains(event.peer);
     const std::string why = refusal(event, faults, ranks, known);
     if (!why.empty()) return Status::bad_input("faults.trace: " + faults.trace + ": " + why);
   }
@@ -122,7 +125,7 @@ double between_deaths_s(const Preemption& preemption, const FaultsConfig& faults
 
 Result<Preemption> preemption_of(const Config& config, int rank, const RunPart& part) {
   const FaultsConfig& faults = config.faults;
-  Result<std::vector<TraceEvent>> read = read_trace(faults, part.ranks);
+  Result<std::vector<TraceEvent>> read = read_trace(faults, part.ranks, part.run_time_s);
   if (!read.ok()) return read.status();
   std::vector<TraceEvent>& trace = read.value();
   const double trace_deaths_per_s = deaths_per_s(trace);
@@ -161,7 +164,7 @@ Result<std::vector<TraceEvent>> preemption_of_all(const Config& config, std::int
   FaultsConfig faults = config.faults;
   // Nothing but virtual peers can die.
   if (faults.mode == FaultsMode::kill) faults.mode = FaultsMode::emulated;
-  Result<std::vector<TraceEvent>> read = read_trace(faults, peers);
+  Result<std::vector<TraceEvent>> read = read_trace(faults, peers, 0);
   if (!read.ok()) return read;
   std::vector<TraceEvent>& events = read.value();
   const auto refuse = [&](const TraceEvent& event, const std::string& why) {
@@ -177,7 +180,6 @@ Result<std::vector<TraceEvent>> preemption_of_all(const Config& config, std::int
   }
   for (const TraceEvent& event : events) {
     const bool joins = event.event == FaultEvent::join;
-    if (!joins && !known.contains(event.peer)) return refuse(event, "there is no such peer then");
     if (!joins) continue;
     if (event.peer >= kHighestId) return refuse(event, "the id is too high");
     if (!known.insert(event.peer).second) return refuse(event, "the id was used before");

@@ -158,14 +158,21 @@ std::vector<Survivor> FailureDetector::suspect(double now_s) {
 
 // That a process is gone each peer hears from its own MPI, which may say so of one that lives.
 void FailureDetector::report_the_gone(double now_s) {
+  // In a long run more have died than live: they are looked through where something has changed.
+  const std::pair newest(membership_.view_number(), membership_.dead().size());
+  if (std::exchange(gone_in_, newest) != newest) {
+    std::map<PeerId, double> gone_since_s;
+    for (const PeerId peer : membership_.dead()) {
+      if (!membership_.contains(peer)) continue;
+      const auto known = gone_since_s_.find(peer);
+      gone_since_s[peer] = known == gone_since_s_.end() ? now_s : known->second;
+    }
+    gone_since_s_ = std::move(gone_since_s);
+  }
   const PeerId leader = membership_.leader();
-  std::erase_if(gone_since_s_, [&](const auto& gone) {
-    return !membership_.contains(gone.first) || !membership_.is_dead(gone.first);
-  });
-  for (const PeerId peer : membership_.dead()) {
-    if (peer == leader || !membership_.contains(peer)) continue;
-    const double since_s = gone_since_s_.try_emplace(peer, now_s).first->second;
-    if (now_s - since_s > patience_s()) outbox_.send(leader, SuspectMessage{peer});
+  for (const auto& [peer, since_s] : gone_since_s_) {
+    if (peer == leader || now_s - since_s <= patience_s()) continue;
+    outbox_.send(leader, SuspectMessage{peer});
   }
 }
 

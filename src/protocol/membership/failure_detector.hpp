@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "protocol/membership/heartbeat_words.hpp"
@@ -159,6 +160,7 @@ class FailureDetector {
   std::map<PeerId, Pardon> pardons_;
   std::map<PeerId, Suspicion> suspicions_;  // of those that were killed
   std::map<PeerId, double> gone_since_s_;   // members of the view that are gone, as was heard here
+  std::pair<ViewNumber, std::size_t> gone_in_;  // in this view, with so many dead
 };
 
 }  // namespace swarmpi

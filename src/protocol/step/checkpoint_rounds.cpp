@@ -53,14 +53,8 @@ std::optional<StageId> CheckpointRounds::lacks_writer(Step step, const View& vie
   return std::nullopt;
 }
 
-bool CheckpointRounds::has_room(const Able& able) const {
-  const auto under_way = std::count_if(rounds_.begin(), rounds_.end(), [&](const auto& entry) {
-    const std::vector<Part>& parts = entry.second.parts;
-    return std::all_of(parts.begin(), parts.end(), [&](const Part& part) {
-      return part.stored || able(part.asked, part.stage);
-    });
-  });
-  return under_way < plan_->checkpoints_kept;
+bool CheckpointRounds::has_room() const {
+  return static_cast<std::int64_t>(rounds_.size()) < plan_->checkpoints_kept;
 }
 
 CheckpointRounds::Orders CheckpointRounds::begin(const ResumeState& state,

@@ -34,8 +34,8 @@ class CheckpointRounds {
   using Able = std::function<bool(PeerId, StageId)>;
 
   /// Whether another may be begun: where as many are being written as are kept, it would only wait
-  /// behind them. One that waits for a peer which is not `able` is in nobody's way.
-  bool has_room(const Able& able) const;
+  /// behind them.
+  bool has_room() const;
   /// A stage of which nobody is to be asked for the part of this step, if there is one: two
   /// replicas have shown that they cannot write it, or all that there are. `may`: who may be asked
   /// at all.
