@@ -840,7 +840,7 @@ TEST(LeaderOfPipelines, WhoLeavesIsWaitedForUntilTheStepIsWrittenThenAllGoOnWith
 
 // Else they would pile up: folders beyond what is kept, and a newest complete one that is ever
 // older.
-TEST(LeaderOfPipelines, WhereCheckpointsTakeLongerThanTheStepsBetweenThemTheNextStepWaits) {
+TEST(LeaderOfPipelines, WhereCheckpointsTakeLongerThanTheStepsBetweenTheNextStepWaits) {
   LeaderOfPipelines scene;
   scene.plan.checkpoint_every = 1;
   scene.plan.checkpoints_kept = 2;
