@@ -28,14 +28,17 @@ constexpr double kDistanceHoldsS = 900;
 
 std::size_t SendWindow::least_bytes() { return static_cast<std::size_t>(kAhead.least_bytes); }
 
-bool SendWindow::is_needed() const {
-  return ahead_bytes_ > std::max(least_bytes(), kFragmentsAcknowledged * fragment_bytes_);
+bool SendWindow::may_be_idle() const {
+  return ahead_bytes_ <= std::max(least_bytes(), kFragmentsAcknowledged * fragment_bytes_);
 }
 
 std::size_t SendWindow::fragment_bytes(double now_s) {
-  if (!is_needed() && now_s - needed_s_ > kPauseS + distance_s_) {
-    most_bytes_ = least_bytes();
-    idle_bytes_ = ahead_bytes_;
+  if (may_be_idle()) {
+    rest_bytes_ = ahead_bytes_;
+    if (now_s - needed_s_ > kPauseS + distance_s_) {
+      most_bytes_ = least_bytes();
+      idle_bytes_ = ahead_bytes_;
+    }
   }
   return std::clamp(most_bytes_ / kFragmentsAhead, kSmallestFragmentBytes, largest_bytes_);
 }
@@ -49,13 +52,14 @@ bool SendWindow::admits(std::size_t size_bytes) const {
 
 void SendWindow::sent(std::size_t size_bytes, double now_s) {
   ahead_bytes_ += size_bytes;
-  if (is_needed()) needed_s_ = now_s;
+  if (ahead_bytes_ - rest_bytes_ > least_bytes()) needed_s_ = now_s;
   fragments_.push_back({size_bytes, ahead_bytes_ - idle_bytes_, now_s});
 }
 
 // The receiver tells when the last of these has come; those before may have waited for that.
 void SendWindow::taken(std::size_t size_bytes, double now_s) {
   idle_bytes_ -= std::min(idle_bytes_, size_bytes);
+  rest_bytes_ -= std::min(rest_bytes_, size_bytes);
   std::size_t left_bytes = size_bytes;
   Fragment last;
   while (left_bytes > 0 && !fragments_.empty()) {

@@ -46,9 +46,9 @@ class SendWindow {
   };
 
   static std::size_t least_bytes();
-  /// Whether more is on its way than fits into the smallest window, or than the receiver may have
+  /// Whether no more is ahead than fits into the smallest window, or than the receiver may have
   /// taken and not acknowledged, for nothing follows.
-  bool is_needed() const;
+  bool may_be_idle() const;
 
   /// How long a fragment takes that waits for nothing, as far as is known when one has taken
   /// `took_s`.
@@ -62,7 +62,8 @@ class SendWindow {
   std::size_t ahead_bytes_ = 0;
   std::size_t most_bytes_ = least_bytes();
   std::size_t idle_bytes_ = 0;  // of these: from before a pause, so the receiver will have them
-  double needed_s_ = 0;         // when the window was, the last time
+  std::size_t rest_bytes_ = 0;  // of these: from before the last message, and no more than that
+  double needed_s_ = 0;  // when a message needed more than the smallest window, the last time
   double distance_s_ = kNever;
   double recent_least_s_ = kNever;  // that any has taken since distance_s_ was renewed
   double renewed_s_ = 0;

@@ -137,6 +137,24 @@ TEST(SendWindow, AfterAPauseItIsAsAtTheBeginning) {
   }
 }
 
+// As the boundaries of a pipeline: in fragments of a quarter of the window they leave without an
+// answer as much as they have.
+TEST(SendWindow, RegularMessagesOfItsSizeAreNoPause) {
+  Sender sender(1e9, 0.05);
+  constexpr std::size_t kMessageBytes = 12 * SendWindow::kSmallestFragmentBytes;
+  const auto seconds = [&] {
+    const double begun_s = sender.now_s;
+    const std::size_t fragment_bytes = sender.window.fragment_bytes(begun_s);
+    EXPECT_TRUE(sender.send_message(static_cast<int>((kMessageBytes - 1) / fragment_bytes) + 1));
+    return sender.now_s - begun_s;
+  };
+  for (int i = 0; i < 60; ++i) {
+    const double took_s = seconds();
+    if (i >= 10) EXPECT_LT(took_s, 0.08) << "message " << i << " took more than a round trip";
+    sender.now_s += 0.1;
+  }
+}
+
 TEST(SendWindow, SmallMessagesDoNotWidenIt) {
   SendWindow window(kLarge);
   window.cut_into(window.fragment_bytes(0));
