@@ -228,9 +228,9 @@ class Outputs(Refused):
 
     def test_no_memory_for_a_simulation(self):
         deck = str(ROOT / "inputs" / "simulate" / "thousand.toml")
-        more = "--set swarm.peers=10000 --set faults.trace= --set faults.mode=none"
+        more = "--set swarm.peers=60000 --set faults.trace= --set faults.mode=none"
         out = self.path("refused.h5")
-        limit = f"ulimit -v 300000; exec {BINARY} simulate {deck} {more} --out {out}"
+        limit = f"ulimit -v 1000000; exec {BINARY} simulate {deck} {more} --out {out}"
         ended = subprocess.run(
             ["bash", "-c", limit], capture_output=True, text=True, timeout=60, check=False
         )
