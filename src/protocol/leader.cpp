@@ -758,7 +758,7 @@ void Leader::publish_view() {
   history_.steps.router().set_peers(view_.choices(StageId(0)), 0);
   if (takes_over_ || view_.number.number > 1) {
     round_.gather(view_.members());
-    stop_deadline_s_.reset();
+    stop_deadline_s_.reset();  // during a stop whoever is asked now has the whole patience
   }
   release_held_back();
   send_view();

@@ -275,8 +275,9 @@ class Leader {
   void publish_view();
   /// To each what has changed since the last published view, if it was sent that; else the view.
   void send_view();
-  /// Handles what was held back. To be called when no round is under way.
+  /// A table of this view that no round awaits any more.
   void receive_late(const TableMessage& message, PeerId from);
+  /// Handles what was held back. To be called when no round is under way.
   void release_held_back();
   /// All tables are here: takes over what a dead leader left, and repairs what deaths have broken.
   void finish_table_round();

@@ -665,6 +665,13 @@ struct LeaderOfPipelines {
     }
     leader->lead();
   }
+  // The parts of a checkpoint are durable.
+  void store_parts(std::int64_t step) {
+    for (const std::int32_t stage : {0, 1}) {
+      leader->receive(StageStoredMessage{Step(step), StageId(stage), true, {}, {77}, ""},
+                      PeerId(stage));
+    }
+  }
   void tables() {
     const View view = leader->view();
     for (const auto& [peer, stages] : view.members()) {
@@ -818,10 +825,7 @@ TEST(LeaderOfPipelines, WhoLeavesIsWaitedForUntilTheStepIsWrittenThenAllGoOnWith
   EXPECT_EQ(scene.sent<CheckpointMessage>(), 2u);
   scene.leader->lead();
   EXPECT_EQ(scene.sent<IssueMessage>(), 0u) << "no step is begun";
-  for (const std::int32_t stage : {0, 1}) {
-    scene.leader->receive(StageStoredMessage{Step(1), StageId(stage), true, {}, {77}, ""},
-                          PeerId(stage));
-  }
+  scene.store_parts(1);
   scene.leader->receive(CheckpointDurable{Step(1)});
   scene.leader->lead();
   scene.tables();
@@ -855,10 +859,7 @@ TEST(LeaderOfPipelines, WhereCheckpointsTakeLongerThanTheStepsBetweenTheNextStep
   scene.now_s = 1000;
   scene.leader->lead();
   EXPECT_EQ(scene.sent<ViewMessage>(), 0u) << "no new plan would help";
-  for (const std::int32_t stage : {0, 1}) {
-    scene.leader->receive(StageStoredMessage{Step(1), StageId(stage), true, {}, {77}, ""},
-                          PeerId(stage));
-  }
+  scene.store_parts(1);
   scene.leader->receive(CheckpointDurable{Step(1)});
   scene.leader->lead();
   std::size_t asked = 0, committed = 0;
@@ -882,10 +883,7 @@ TEST(LeaderOfPipelines, ACheckpointOfWhichAPartIsNotFoundIsDroppedAndTheRunGoesO
 
   scene.step(1);
   EXPECT_EQ(scene.sent<CheckpointMessage>(), 2u);
-  for (const std::int32_t stage : {0, 1}) {
-    scene.leader->receive(StageStoredMessage{Step(1), StageId(stage), true, {}, {77}, ""},
-                          PeerId(stage));
-  }
+  scene.store_parts(1);
   scene.leader->receive(CheckpointDropped{Step(1), 1, "cannot read /x/stage-1.h5"});
   const std::vector<EventRow> events = dropped(scene.outbox.take());
   ASSERT_EQ(events.size(), 1u);
@@ -906,10 +904,7 @@ TEST(LeaderOfPipelines, WhoLeavesIsNotHeldUpByACheckpointThatIsDropped) {
   LeaderOfPipelines scene;
   scene.leader->receive(NoticeMessage{"asked to leave"}, PeerId(1));
   scene.step(1);
-  for (const std::int32_t stage : {0, 1}) {
-    scene.leader->receive(StageStoredMessage{Step(1), StageId(stage), true, {}, {77}, ""},
-                          PeerId(stage));
-  }
+  scene.store_parts(1);
   scene.leader->receive(CheckpointDropped{Step(1), 0, "cannot read it"});
   scene.leader->lead();
   scene.tables();

@@ -39,9 +39,8 @@ class SendWindow {
 
  private:
   struct Fragment {
-    std::size_t left_bytes = 0;  // that the receiver has not taken, as far as it has said
-    std::size_t ahead_bytes =
-        0;  // that were on their way with it, when it left, but for idle_bytes_
+    std::size_t left_bytes = 0;   // that the receiver has not taken, as far as it has said
+    std::size_t ahead_bytes = 0;  // on their way when it left, with it, and without idle_bytes_
     double at_s = 0;
   };
 
