@@ -1,5 +1,5 @@
 #pragma once
-// What a peer can compute: one interface, several implementations (reference, native, later CUDA).
+// What a peer can compute: one interface, several implementations (reference, native, CUDA).
 // Plain: no library's types appear here. Shapes stand beside the buffers, with these letters:
 //   B sequences of a microbatch, T positions (context), R = B*T rows, C width, H heads, V
 //   vocabulary, N outputs and K inputs of a linear layer.

@@ -48,6 +48,11 @@ class SweepTest(SwarmpiTest):
 
 
 class Sweep(SweepTest):
+    def test_a_launcher_that_is_not_there_leaves_nothing(self):
+        _, err = self.sweep(*RATES, "--launcher", "no-such-launcher -n 2", expect=2)
+        self.assertIn("no-such-launcher", err)
+        self.assertFalse(os.path.exists(self.path("swept")), err)
+
     def test_each_combination_is_the_run_that_it_says(self):
         out, _ = self.sweep(*RATES)
         for folder, rate in zip(FOLDERS, ("1e-3", "3e-3")):

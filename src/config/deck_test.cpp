@@ -258,6 +258,12 @@ INSTANTIATE_TEST_SUITE_P(
         BadDeck{"[data]\npaths = [\"\"]", "d.toml:2: data.paths must not hold an empty name"},
         BadDeck{"[data]\nvalidation_paths = [\"a\", \"\"]",
                 "d.toml:2: data.validation_paths must not hold an empty name"},
+        BadDeck{"[data]\npaths = [\"a\", \"~/b\"]",
+                "d.toml:2: data.paths = \"~/b\": nothing replaces the ~ here; write the path in "
+                "full"},
+        BadDeck{"[output]\nrun = \"~/RUN.h5\"",
+                "d.toml:2: output.run = \"~/RUN.h5\": nothing replaces the ~ here; write the path "
+                "in full"},
         BadDeck{"[output]\nrun = \"\"", "d.toml:2: output.run must not be empty"}));
 
 // Each of these numbers is good in double precision and would be 0, 1 or infinite as the float that

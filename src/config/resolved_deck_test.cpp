@@ -108,6 +108,8 @@ class RandomConfigs {
     if (config.swarm.heartbeat_s > config.swarm.suspect_after_s) {
       std::swap(config.swarm.heartbeat_s, config.swarm.suspect_after_s);
     }
+    if (config.swarm.heartbeat_s < 1e-3) config.swarm.heartbeat_s = 1e-3;
+    if (config.swarm.suspect_after_s <= 1e-3) config.swarm.suspect_after_s = 2e-3;
     if (config.faults.mode == FaultsMode::none) config.faults.trace.clear();
     if (config.faults.mode == FaultsMode::none) config.faults.mtbf_s = 0;
     if (config.faults.mode == FaultsMode::none) config.swarm.notice_s = 0;

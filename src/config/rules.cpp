@@ -355,6 +355,36 @@ Broken check_faults(const Config& config) {
   return std::nullopt;
 }
 
+Broken check_paths(const Config& config) {
+  // A shell would have replaced it, but not within a deck, nor behind `--set key=`.
+  const auto names_home = [](const std::string& path) {
+    return path == "~" || path.starts_with("~/");
+  };
+  const auto in_home = [](const std::string& key, const std::string& path) {
+    return BrokenRule{
+        {key},
+        key + " = " + toml_string(path) + ": nothing replaces the ~ here; write the path in full"};
+  };
+  for (const auto& [key, paths] :
+       {std::pair("data.paths", &config.data.paths),
+        std::pair("data.validation_paths", &config.data.validation_paths)}) {
+    for (const std::string& path : *paths) {
+      if (path.empty()) return BrokenRule{{key}, std::string(key) + " must not hold an empty name"};
+      if (names_home(path)) return in_home(key, path);
+    }
+  }
+  if (config.output.run.empty()) {
+    return BrokenRule{{"output.run"}, "output.run must not be empty"};
+  }
+  for (const auto& [key, path] : {std::pair("output.run", &config.output.run),
+                                  std::pair("output.checkpoint", &config.output.checkpoint),
+                                  std::pair("faults.trace", &config.faults.trace),
+                                  std::pair("model.initial", &config.model.initial)}) {
+    if (names_home(*path)) return in_home(key, *path);
+  }
+  return std::nullopt;
+}
+
 Broken check_rest(const Config& config) {
   if (config.swarm.suspect_after_s <= config.swarm.heartbeat_s) {
     return BrokenRule{
@@ -362,16 +392,7 @@ Broken check_rest(const Config& config) {
         "swarm.suspect_after_s = " + toml_number(config.swarm.suspect_after_s) +
             " must be larger than swarm.heartbeat_s = " + toml_number(config.swarm.heartbeat_s)};
   }
-  for (const auto& [key, paths] :
-       {std::pair("data.paths", &config.data.paths),
-        std::pair("data.validation_paths", &config.data.validation_paths)}) {
-    if (std::find(paths->begin(), paths->end(), "") == paths->end()) continue;
-    return BrokenRule{{key}, std::string(key) + " must not hold an empty name"};
-  }
-  if (config.output.run.empty()) {
-    return BrokenRule{{"output.run"}, "output.run must not be empty"};
-  }
-  return std::nullopt;
+  return check_paths(config);
 }
 
 }  // namespace

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <optional>
+#include <ranges>
 #include <vector>
 
 #include "core/check.hpp"
@@ -46,10 +46,12 @@ struct Dataset::Impl {
   std::int64_t vocab;
   std::string expected_hash;  // "" for any
   std::uint64_t seed;
-  std::int64_t context;          // T
-  std::int64_t microbatches;     // M
-  std::int64_t microbatch_size;  // B
-  std::vector<std::uint32_t> train, held_out;
+  std::int64_t context;                 // T
+  std::int64_t microbatches;            // M
+  std::int64_t microbatch_size;         // B
+  std::uint32_t sequences = 0;          // that `stream` is cut into
+  std::vector<std::uint32_t> held_out;  // of these, rising; none where `validation` is given
+  std::uint32_t validation_sequences = 0;
 
   /// How many sequences a stream is cut into.
   Result<std::uint32_t> sequences_of(const TokenStream& tokens, const std::string& key) const;
@@ -58,6 +60,9 @@ struct Dataset::Impl {
                          const std::string& key);
   Status check_sizes(const Config& config) const;
   Result<std::uint64_t> hash() const;
+  /// Errors: stopped, where one is not below `vocab`.
+  Status check_tokens(std::span<const std::int32_t> inputs,
+                      std::span<const std::int32_t> targets) const;
   std::int64_t sequence_of(const MicrobatchId& id, std::int64_t row) const;
   const TokenStream& stream_of(Purpose purpose) const {
     return purpose == Purpose::validate && validation ? *validation : stream;
@@ -65,8 +70,11 @@ struct Dataset::Impl {
   /// Rows of this microbatch beyond the last held-out sequence have none.
   bool has_targets(const MicrobatchId& id, std::int64_t row) const {
     return id.purpose == Purpose::train ||
-           id.index * microbatch_size + row < static_cast<std::int64_t>(held_out.size());
+           id.index * microbatch_size + row < std::int64_t{validation_sequences};
   }
+  std::int64_t train_sequences() const { return std::int64_t{sequences} - std::ssize(held_out); }
+  /// The sequence of the stream with this number among those that are not held out.
+  std::int64_t train_sequence(std::int64_t number) const;
 };
 
 Result<std::uint32_t> Dataset::Impl::sequences_of(const TokenStream& tokens,
@@ -81,11 +89,15 @@ Status Dataset::Impl::open_train(const Config& config) {
   Result<TokenStream> opened = TokenStream::open(kPaths, config.data.paths, config.data.format);
   if (!opened.ok()) return opened.status();
   stream = std::move(opened).value();
-  const Result<std::uint32_t> sequences = sequences_of(stream, kPaths);
-  if (!sequences.ok()) return sequences.status();
-  const double fraction = validation ? 0 : config.data.validation_fraction;
-  for (std::uint32_t i = 0; i < sequences.value(); ++i) {
-    (is_held_out(i, fraction) ? held_out : train).push_back(i);
+  const Result<std::uint32_t> cut = sequences_of(stream, kPaths);
+  if (!cut.ok()) return cut.status();
+  sequences = cut.value();
+  if (!validation && config.data.validation_fraction > 0) {
+    for (std::uint32_t i = 0; i < sequences; ++i) {
+      if (is_held_out(i, config.data.validation_fraction)) held_out.push_back(i);
+    }
+    held_out.shrink_to_fit();
+    validation_sequences = static_cast<std::uint32_t>(held_out.size());
   }
   return check_sizes(config);
 }
@@ -95,34 +107,31 @@ Status Dataset::Impl::open_validation(const Config& config, const std::vector<st
   Result<TokenStream> opened = TokenStream::open(key, paths, config.data.format);
   if (!opened.ok()) return opened.status();
   validation = std::move(opened).value();
-  const Result<std::uint32_t> sequences = sequences_of(*validation, key);
-  if (!sequences.ok()) return sequences.status();
-  if (sequences.value() == 0) {
+  const Result<std::uint32_t> cut = sequences_of(*validation, key);
+  if (!cut.ok()) return cut.status();
+  validation_sequences = cut.value();
+  if (validation_sequences == 0) {
     return Status::bad_input(
         fmt::format("{}: too short: {} tokens; a sequence has model.context + 1 = {}", key,
                     validation->tokens(), context + 1));
   }
-  held_out.resize(sequences.value());
-  std::iota(held_out.begin(), held_out.end(), std::uint32_t{0});
   return {};
 }
 
 Status Dataset::Impl::check_sizes(const Config& config) const {
-  const auto size = static_cast<std::size_t>(microbatch_size);
-  const std::size_t split_off = validation ? 0 : held_out.size();
   auto total = fmt::format("{} tokens are {} sequences of model.context + 1 = {} tokens",
-                           stream.tokens(), train.size() + split_off, context + 1);
+                           stream.tokens(), sequences, context + 1);
   if (!validation) {
     total += fmt::format(", of which data.validation_fraction = {:g} holds out {}",
-                         config.data.validation_fraction, split_off);
+                         config.data.validation_fraction, held_out.size());
   }
-  if (train.size() < size) {
+  if (train_sequences() < microbatch_size) {
     return Status::bad_input(
         fmt::format("data.paths: too short: {}; training needs at least "
                     "train.microbatch_size = {}",
-                    total, size));
+                    total, microbatch_size));
   }
-  if (config.output.validate_every > 0 && held_out.empty()) {
+  if (config.output.validate_every > 0 && validation_sequences == 0) {
     return Status::bad_input(
         fmt::format("data.validation_fraction: too small: {}; validation needs at least 1", total));
   }
@@ -141,14 +150,41 @@ Result<std::uint64_t> Dataset::Impl::hash() const {
 
 std::int64_t Dataset::Impl::sequence_of(const MicrobatchId& id, std::int64_t row) const {
   if (id.purpose == Purpose::validate) {
-    const auto place = static_cast<std::size_t>(id.index * microbatch_size + row);
-    return held_out[std::min(place, held_out.size() - 1)];
+    const std::int64_t place =
+        std::min(id.index * microbatch_size + row, std::int64_t{validation_sequences} - 1);
+    return validation ? place : std::int64_t{held_out[static_cast<std::size_t>(place)]};
   }
   const std::int64_t step = std::max<std::int64_t>(id.step.value, 1);
   const std::int64_t number = ((step - 1) * microbatches + id.index) * microbatch_size + row;
-  const auto size = static_cast<std::int64_t>(train.size());
-  const Permutation order(train.size(), seed, static_cast<std::uint64_t>(number / size));
-  return train[order(static_cast<std::uint64_t>(number % size))];
+  const std::int64_t size = train_sequences();
+  const Permutation order(static_cast<std::uint64_t>(size), seed,
+                          static_cast<std::uint64_t>(number / size));
+  return train_sequence(
+      static_cast<std::int64_t>(order(static_cast<std::uint64_t>(number % size))));
+}
+
+// Before the i-th that is held out, held_out[i] - i are not.
+std::int64_t Dataset::Impl::train_sequence(std::int64_t number) const {
+  const std::ranges::iota_view places(std::int64_t{0}, std::ssize(held_out));
+  const auto behind = std::ranges::partition_point(places, [&](std::int64_t i) {
+    return std::int64_t{held_out[static_cast<std::size_t>(i)]} - i <= number;
+  });
+  return number + (behind - places.begin());
+}
+
+// scan() has seen that all are, but a file may be written to in a way that its time does not tell.
+Status Dataset::Impl::check_tokens(std::span<const std::int32_t> inputs,
+                                   std::span<const std::int32_t> targets) const {
+  for (const auto tokens : {inputs, targets}) {
+    for (const std::int32_t token : tokens) {
+      if (token >= 0 && token < vocab) continue;
+      return Status::stopped(fmt::format(
+          "the data was changed since the run began: token {} is not below model.vocab = {}; "
+          "restore it, then resume",
+          token, vocab));
+    }
+  }
+  return {};
 }
 
 Dataset::Dataset(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -197,12 +233,8 @@ std::string Dataset::identity() const {
 }
 
 std::int64_t Dataset::tokens() const { return impl_->stream.tokens(); }
-std::int64_t Dataset::train_sequences() const {
-  return static_cast<std::int64_t>(impl_->train.size());
-}
-std::int64_t Dataset::validation_sequences() const {
-  return static_cast<std::int64_t>(impl_->held_out.size());
-}
+std::int64_t Dataset::train_sequences() const { return impl_->train_sequences(); }
+std::int64_t Dataset::validation_sequences() const { return impl_->validation_sequences; }
 std::int64_t Dataset::validation_microbatches() const {
   const std::int64_t size = impl_->microbatch_size;
   return (validation_sequences() + size - 1) / size;
@@ -218,7 +250,8 @@ Status Dataset::microbatch(const MicrobatchId& id, std::span<std::int32_t> input
   const std::int64_t count =
       id.purpose == Purpose::validate ? validation_microbatches() : impl_->microbatches;
   SWARMPI_CHECK(id.index >= 0 && id.index < count, "no such microbatch");
-  SWARMPI_CHECK(id.purpose == Purpose::validate || !impl_->train.empty(), "data to train on");
+  SWARMPI_CHECK(id.purpose == Purpose::validate || impl_->train_sequences() > 0,
+                "data to train on");
   for (std::size_t i = 0; i < size; ++i) {
     const auto row = static_cast<std::int64_t>(i);
     const std::int64_t first = impl_->sequence_of(id, row) * impl_->context;
@@ -227,6 +260,11 @@ Status Dataset::microbatch(const MicrobatchId& id, std::span<std::int32_t> input
     Status status = stream.read(first, inputs.subspan(i * context, context));
     if (status.ok()) status = stream.read(first + 1, targets_of_row);
     if (!status.ok()) return status;
+    if (const Status known =
+            impl_->check_tokens(inputs.subspan(i * context, context), targets_of_row);
+        !known.ok()) {
+      return known;
+    }
     if (!impl_->has_targets(id, row)) std::ranges::fill(targets_of_row, kernels::kNoTarget);
   }
   return {};

@@ -52,8 +52,8 @@ class Dataset {
   /// the endless concatenation of passes, each pass a stateless permutation of the training
   /// sequences, none twice in a pass; step 0 has the microbatches of step 1. Validation: the
   /// held-out sequences in order; in the place of those that the last microbatch lacks the last
-  /// sequence again, without targets (kernels::kNoTarget). Errors: stopped, if a file was cut
-  /// shorter since it was opened.
+  /// sequence again, without targets (kernels::kNoTarget). Errors: stopped, if a file was
+  /// changed since it was opened.
   Status microbatch(const MicrobatchId& id, std::span<std::int32_t> inputs,
                     std::span<std::int32_t> targets) const;
 

@@ -9,8 +9,10 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <numeric>
 #include <set>
+#include <thread>
 
 #include "core/hash.hpp"
 #include "data/test_files.hpp"
@@ -516,7 +518,41 @@ TEST(Dataset, AFileThatIsCutShorterWhileItIsReadIsAnError) {
   const Status status = other.microbatch(id, inputs, targets);
   EXPECT_EQ(status.code(), ExitStatus::stopped);
   EXPECT_EQ(status.message(),
-            "data.paths: " + cut + " was cut shorter since the run began: restore it, then resume");
+            "data.paths: " + cut + " was changed since the run began: restore it, then resume");
+}
+
+// Such as by `cat other 1<> a.bin`: what is read then is not what was hashed.
+TEST(Dataset, AFileThatIsWrittenToWhileItIsReadIsAnError) {
+  const DataFolder folder;
+  const std::string path = folder.write("a.bin", numbered_bytes(100000));
+  const Dataset dataset = opened(small_config({path}));
+  std::vector<std::int32_t> inputs(32), targets(32);
+  const MicrobatchId id{Step(1), Purpose::train, 0};
+  ASSERT_TRUE(dataset.microbatch(id, inputs, targets).ok());
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the clock of files is coarse
+  std::fstream(path, std::ios::in | std::ios::out | std::ios::binary) << "x";
+  const Status status = dataset.microbatch(id, inputs, targets);
+  EXPECT_EQ(status.code(), ExitStatus::stopped);
+  EXPECT_EQ(status.message(),
+            "data.paths: " + path + " was changed since the run began: restore it, then resume");
+}
+
+// Such tokens would be looked up behind the end of the table.
+TEST(Dataset, TokensBeyondTheVocabularyAreAnErrorAlsoWhereTheTimeOfTheFileDoesNotTell) {
+  const DataFolder folder;
+  const std::string path = folder.write("a.bin", std::string(100000, 'a'));
+  Config config = small_config({path});
+  config.model.vocab = 100;
+  const Dataset dataset = opened(config);
+  const auto written = std::filesystem::last_write_time(path);
+  std::fstream(path, std::ios::in | std::ios::out | std::ios::binary) << std::string(100000, '~');
+  std::filesystem::last_write_time(path, written);
+  std::vector<std::int32_t> inputs(32), targets(32);
+  const Status status = dataset.microbatch({Step(1), Purpose::train, 0}, inputs, targets);
+  EXPECT_EQ(status.code(), ExitStatus::stopped);
+  EXPECT_EQ(status.message(),
+            "the data was changed since the run began: token 126 is not below model.vocab = 100; "
+            "restore it, then resume");
 }
 
 // By it ranks of a host know that one of them has read what the others see.

@@ -26,12 +26,14 @@ MappedFile::~MappedFile() {
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : descriptor_(std::move(other.descriptor_)),
       data_(std::exchange(other.data_, nullptr)),
-      size_bytes_(std::exchange(other.size_bytes_, 0)) {}
+      size_bytes_(std::exchange(other.size_bytes_, 0)),
+      written_(other.written_) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(descriptor_, other.descriptor_);
   std::swap(data_, other.data_);
   std::swap(size_bytes_, other.size_bytes_);
+  std::swap(written_, other.written_);
   return *this;
 }
 
@@ -51,6 +53,7 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   if (data == MAP_FAILED) return failure();
   file.data_ = static_cast<const char*>(data);
   file.size_bytes_ = size_bytes;
+  file.written_ = info.st_mtim;
   file.descriptor_ = std::move(descriptor);
   return file;
 }
@@ -71,11 +74,12 @@ bool MappedFile::can_be_read_anew() const {
   return again.valid() && ::pread(again.number(), page, kPageBytes, 0) > 0;
 }
 
-bool MappedFile::is_whole() const {
+bool MappedFile::is_unchanged() const {
   if (size_bytes_ == 0) return true;
   struct stat info {};
   return ::fstat(descriptor_.number(), &info) == 0 &&
-         info.st_size >= static_cast<off_t>(size_bytes_);
+         info.st_size == static_cast<off_t>(size_bytes_) &&
+         info.st_mtim.tv_sec == written_.tv_sec && info.st_mtim.tv_nsec == written_.tv_nsec;
 }
 
 }  // namespace swarmpi

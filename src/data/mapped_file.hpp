@@ -2,6 +2,7 @@
 // A file mapped into memory (mmap).
 
 #include <cstddef>
+#include <ctime>
 #include <string>
 #include <string_view>
 
@@ -11,8 +12,9 @@
 namespace swarmpi {
 
 /// Limit: reading behind the end of a file that was cut shorter while mapped ends the process with
-/// SIGBUS. Call is_whole() before reading; a cut between that call and the reading is not noticed.
-/// Replace token files by rename (as `prepare` does), never in place.
+/// SIGBUS. Call is_unchanged() before reading, and after it before what was read is used; a cut
+/// between the two is not noticed in time. Replace token files by rename (as `prepare` does), never
+/// in place.
 class MappedFile {
  public:
   MappedFile() = default;
@@ -27,8 +29,8 @@ class MappedFile {
   /// Device, number, size and time of the last change: equal only where processes of a host see the
   /// same file. "" where that cannot be known.
   std::string identity() const;
-  /// Whether the file still holds all that was mapped.
-  bool is_whole() const;
+  /// Whether the file is as long, and was last written, as when it was opened.
+  bool is_unchanged() const;
   /// Reads a little of the file from where it lies, not from what this machine remembers of it, as
   /// far as the file system allows. Whether that works.
   bool can_be_read_anew() const;
@@ -37,6 +39,7 @@ class MappedFile {
   Descriptor descriptor_;
   const char* data_ = nullptr;
   std::size_t size_bytes_ = 0;
+  timespec written_{};  // when the file was, before it was opened
 };
 
 }  // namespace swarmpi

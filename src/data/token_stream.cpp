@@ -134,6 +134,11 @@ Result<std::uint64_t> TokenStream::scan(std::int64_t vocab) const {
   return hash.value();
 }
 
+Status TokenStream::was_changed(const std::string& path) const {
+  return Status::stopped(key_ + ": " + path +
+                         " was changed since the run began: restore it, then resume");
+}
+
 Status TokenStream::read(std::int64_t first, std::span<std::int32_t> out) const {
   const auto count = static_cast<std::int64_t>(out.size());
   SWARMPI_CHECK(first >= 0 && first + count <= tokens_, "tokens outside of the stream");
@@ -141,15 +146,13 @@ Status TokenStream::read(std::int64_t first, std::span<std::int32_t> out) const 
                                [](std::int64_t at, const Part& p) { return at < p.first; }) -
               1;
   for (std::int64_t done = 0; done < count; ++part) {
-    if (!part->file.is_whole()) {
-      return Status::stopped(key_ + ": " + part->path +
-                             " was cut shorter since the run began: restore it, then resume");
-    }
+    if (!part->file.is_unchanged()) return was_changed(part->path);
     const std::int64_t start = first + done - part->first;
     const std::int64_t here = std::min(count - done, part->tokens - start);
     const auto piece = out.subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(here));
     with_token_type(format_,
                     [&]<class Token>(Token) { copy<Token>(part->stored(), start, piece); });
+    if (!part->file.is_unchanged()) return was_changed(part->path);
     done += here;
   }
   return {};

@@ -52,6 +52,7 @@ class TokenStream {
 
   Status add(const std::string& path);
   Status check_tokens(const Part& part, std::int64_t vocab) const;
+  Status was_changed(const std::string& path) const;
   Status bad_file(const std::string& path, const std::string& why) const {
     return Status::bad_input(key_ + ": " + path + ": " + why);
   }

@@ -10,26 +10,17 @@
 #include <string>
 #include <utility>
 
-#include "protocol/membership/departures.hpp"
 #include "protocol/membership/failure_detector.hpp"
 #include "protocol/membership/late_work.hpp"
-#include "protocol/membership/learners.hpp"
-#include "protocol/membership/newcomers.hpp"
-#include "protocol/membership/stage_needs.hpp"
+#include "protocol/membership/roles.hpp"
 #include "protocol/messages/outbox.hpp"
-#include "protocol/method/checkpoint_interval.hpp"
-#include "protocol/rebalancing/moves.hpp"
-#include "protocol/rebalancing/rebalancing.hpp"
+#include "protocol/repair/step_repair.hpp"
 #include "protocol/repair/table_round.hpp"
-#include "protocol/repair/work_rows.hpp"
 #include "protocol/run_plan.hpp"
-#include "protocol/step/agreement.hpp"
-#include "protocol/step/checkpoint_rounds.hpp"
-#include "protocol/step/commit_log.hpp"
-#include "protocol/step/lives.hpp"
-#include "protocol/step/open_steps.hpp"
+#include "protocol/step/checkpoints.hpp"
+#include "protocol/step/leader_record.hpp"
 #include "protocol/step/run_ending.hpp"
-#include "protocol/step/run_rows.hpp"
+#include "protocol/step/run_history.hpp"
 
 namespace swarmpi {
 
@@ -42,12 +33,10 @@ struct Succession {
   Term term;
   Term run;                       ///< the first term of this run
   View view;                      ///< of the live peers; the leader sets its number
-  bool takes_over = false;        ///< from a leader that has died
+  bool takes_over = false;        ///< from a leader that has died or abstains
   double leaderless_since_s = 0;  ///< when the death of the leader before was heard
   double run_time_ahead_s = 0;    ///< of this peer's clock, at least
-  std::int64_t workers = 1;       ///< how many peers serve, as long as there are as many
-  PeerId highest_id_at_start;     ///< peers with higher ids have joined later
-  std::int64_t peers = 1;         ///< at the start, spares included
+  Roles::Start at_start;
   /// The leader before left in good order, and nobody who is gone served a stage: it knew of
   /// nothing that is to be repaired.
   bool nothing_was_lost = false;
@@ -73,6 +62,8 @@ class Leader {
   /// of that peer.
   Leader(PeerId self, const RunPlan& plan, const CommitLog& commit_log, Succession succession,
          const Outbox& outbox, const FailureDetector& failure_detector, const double& now_s);
+  Leader(const Leader&) = delete;
+  Leader& operator=(const Leader&) = delete;
 
   /// Publishes the first view of this term. `gone`: peers of the newest view that are not in it.
   void begin(const std::map<PeerId, Gone>& gone);
@@ -136,7 +127,7 @@ class Leader {
   /// Whether the end is announced, and all have acknowledged it or were waited for long enough.
   bool over() const { return run_ending_.state(now_s_) == RunEnding::State::over; }
   /// When those that have not acknowledged the end are given up; nothing before the end is
-  /// announced, nor in a run that recovers.
+  /// announced, nor, but for a stop, in a run that recovers.
   std::optional<double> gives_up_s() const { return run_ending_.gives_up_s(); }
   /// How the run ended. REQUIRES: over().
   const Status& ending() const { return run_ending_.how(); }
@@ -163,7 +154,7 @@ class Leader {
   void receive(const DamagedMessage& message, PeerId from);
   /// Whether this peer was asked to leave and nothing of it is needed any more: the next in line
   /// leads.
-  bool has_left() const { return has_left_; }
+  bool has_left() const { return roles_.leader_has_left(); }
   void receive(const PeerSpawned& spawned);
   void receive(const SpawnFailed& failed);
 
@@ -185,8 +176,8 @@ class Leader {
   // ---- Commits
   /// Commits the next step, once the state before it is agreed on and all hold its gradient.
   void commit_reduced_steps();
-  /// Has a stage's sums reduced once more, if what came out is not to be trusted; the second time
-  /// the run ends.
+  /// Has a stage's sums reduced once more, if what came out is not to be trusted; the second time,
+  /// or with collectives the third, the run ends.
   void reduce_again(OpenStep& open, const OpenStep::Doubt& doubt);
   /// Decides the commit record, and sends it to all.
   void commit(Step step, const OpenStep& open);
@@ -198,53 +189,27 @@ class Leader {
   // ---- Agreement on state hashes
   /// Waits from now on for the hashes of the state after this step.
   void await_agreement(const CommitRef& record, double seal_to_commit_s);
-  /// Stores the rows of the steps on whose state all replicas agree, in their order, and asks for a
-  /// checkpoint if one is due; ends the run where replicas disagree.
+  /// Stores the rows of the steps on whose state all replicas agree, in their order, and notes
+  /// whether a checkpoint is owed; ends the run where replicas disagree.
   void agree_on_hashes();
 
   // ---- Rows
-  /// Stores the rows of a step that all replicas agree on.
-  void store_rows(const AgreedStep& agreed);
-  /// The loss of a validation that rode on this step.
-  void add_validation(Step step, double loss);
   /// Stores the validation rows whose states are agreed on, in order of steps.
   void store_validations();
   /// Remembers the last record of the newest agreed step: once it is durable, no peer keeps the
   /// commits that these rows were made from.
   void track_agreed_rows();
-  /// Appends a row to the journal of this term; RecordDurable answers.
-  void store(RunRows::Row row);
-  /// Stores an event of this leader.
-  void store_event(EventKind kind, std::int64_t step, double cost_s, std::string detail);
-  /// The next row that is stored tells of the end of this peer's time, whose rest goes into
-  /// `column`.
-  void end_life(PeerId peer, double GoodputRow::*column);
-  /// Likewise of all members, where the run ends.
+  /// The lives of all members end with the run.
   void end_lives(const Status& how);
-  /// Stores an event of another peer, at the committed step.
-  void store_peer_event(EventKind kind, PeerId peer, std::optional<StageId> stage,
-                        std::string detail);
-  /// Stores a death and, before it, the suspicion that it follows from.
-  void store_death(PeerId peer, const std::string& how, const std::optional<Suspicion>& suspicion);
-  /// Stores the faults by the clock that are due.
-  void store_faults();
 
   // ---- Checkpoint rounds
-  /// Whether a checkpoint of the committed step is wanted, on whose state all agree.
-  bool owes_checkpoint() const;
-  /// Whether the deck names this step, so that no other will do, and too many are being written.
-  bool waits_for_a_checkpoint() const;
   /// Asks for the one that is owed, unless too many are being written.
   void ask_for_owed_checkpoint();
-  /// Asks one replica of each stage to write its state as of the committed step.
   void ask_for_checkpoint();
-  void ask_for_parts(const CheckpointRounds::Orders& orders);
-  /// Nobody writes the checkpoint of the committed step, and why; the run goes on.
-  void drop_checkpoint(std::optional<StageId> stage, const std::string& why);
+  /// During a stop whoever is asked now has the whole patience.
+  void begin_patience_anew();
   /// "there is no checkpoint of step 7: ...": of the last committed one.
   std::string without_checkpoint(const std::string& because) const;
-  /// What is known of the replicas of this stage that hang or do not answer, for people.
-  std::string who_hangs(StageId stage) const;
 
   // ---- Work that hangs
   /// Has peers shown to be able to do what is late elsewhere, and gives one up that hangs alone.
@@ -289,30 +254,14 @@ class Leader {
   bool repairs_steps() const;
   /// Begins a table round where nothing has come for long, whatever the cause. Whether it did.
   bool plan_again_at_deadline();
-  /// Drops what the peer has contributed to this stage, or to all, and is gone with it.
-  void forget(PeerId peer, std::optional<StageId> stage);
 
   // ---- Repair, from the tables
-  struct Repairs {
-    std::int64_t reopened = 0;  // stages whose seal was broken
-    std::int64_t resent = 0;    // microbatches
-  };
   /// Has seals and microbatches of the open steps repaired.
-  Repairs repair_open_steps();
+  StepRepairs repair_open_steps();
   /// Takes over the commits of the leaders before, and announces again what not all have heard.
   void adopt_commits();
   /// Enters the state hashes of the tables into the steps that are not agreed on.
   void collect_hashes();
-  /// Opens the steps that any table has work of, and those that may start.
-  void open_begun_steps();
-  /// Enters sealed facts, contributions, losses, reduced gradients and work under way into the open
-  /// steps.
-  void collect_rows();
-  /// Voids the seals that a death or a departure has broken; the stage is sealed again, from
-  /// re-opened accumulators where contributions are missing. In how many stages.
-  std::int64_t repair_seals(OpenStep& open);
-  /// Has the unfinished microbatches of the step sent again where they are stuck. How many orders.
-  std::int64_t repair_microbatches(OpenStep& open, const WorkRows& works);
 
   // ---- Repair: a stage without replicas, or a pipeline without a peer
   /// Gives stages without a replica to those that have learned them; where nobody has, or peers
@@ -332,59 +281,18 @@ class Leader {
   /// None where they have too little memory, and why.
   Result<View> redealt_view() const;
 
-  // ---- Learners
-  /// Whether peers may be given other roles: not while tables are awaited, or the run stops.
-  bool may_change_roles() const { return plan_.recovers && !stopping() && !round_.gathering(); }
-  /// Lets spares and newcomers learn the neediest stages, until enough peers serve or learn.
-  void assign_learners();
-  /// Learners that hold the agreed state begin to serve, where they are wanted; those that hold
-  /// another state are dropped.
-  void promote_learned();
-  /// The learner serves the stage, from the next view on.
-  void promote(PeerId peer, StageId stage);
-  /// Drops the learners for which a commit has waited longer than learner_patience_s.
-  void drop_slow_learners();
-  void drop_learner(PeerId peer, StageId stage, const std::string& why);
+  // ---- Who serves what
+  /// Promotes, assigns and drops learners, has newcomers spawned, lets peers move and leave.
+  void change_roles();
+  /// Notices to all stop the run, and so does train.max_hours.
+  void note_a_stop();
 
   // ---- Leaving a static pipeline
-  /// Whether a peer that departs serves in a static pipeline, and somebody stays to take its place.
-  bool leaves_a_pipeline() const;
-  /// Nobody learns the stage of such a peer beside the work: once the open step is committed and
-  /// its state written, all go on from there without the peer.
+  /// Nobody learns the stage of a peer that departs there: once the open step is committed and its
+  /// state written, all go on from there without the peer.
   void free_departing();
 
-  // ---- Leaving and moving
-  /// Notices to all stop the run.
-  void note_a_stop();
-  /// Those to fewer make peers leave it.
-  void begin_departures();
-  /// Takes the peers that leave a step further: a successor learns their stages, they drain, they
-  /// are released.
-  void process_departures();
-  /// Makes the moves of the plan that are due.
-  void move_peers();
-  /// Algorithm 2: a peer of the stage with the least load moves to the one with the most.
-  void rebalance();
-  /// Takes the move that is under way a step further. Whether the view has changed.
-  bool advance_move();
-
-  // ---- Newcomers
-  /// Spawns one process where one is missing.
-  void spawn_newcomer();
-
-  /// What belongs to one incarnation of the run: where all go back to a checkpoint, another begins.
-  struct History {
-    History(const RunPlan& plan, const CommitLog& log, std::unique_ptr<Router> router,
-            const SealId& first_seal);
-
-    CommitLog commit_log;  // ahead of the peer's own, which the CommitMessage reaches later
-    OpenSteps steps;
-    Agreement agreement;  // on state hashes
-    CheckpointRounds checkpoint_rounds;
-  };
-
-  Step committed() const { return history_.commit_log.committed(); }
-  double run_time_s() const { return time_offset_s_ + now_s_; }
+  Step committed() const { return history_.committed(); }
 
   PeerId self_;
   const RunPlan& plan_;
@@ -393,20 +301,14 @@ class Leader {
   View view_;
   ViewRef published_;  // the last, of this term and incarnation; null before
   bool takes_over_;    // from a dead leader whose commits are not known yet
-  History history_;
+  RunHistory history_;
   CollectiveBallot collectives_;  // of the last published view
-  double time_offset_s_;          // run time at which this leader's clock shows 0
   const double& now_s_;
 
-  std::size_t next_fault_ = 0;  // of plan_.faults_by_clock
-
   // What follows a commit.
-  RunRows run_rows_;
-  Lives lives_;
-  double last_checkpoint_s_ = 0;  // what that of the committed step took, if it is written
+  LeaderRecord record_;
   RunEnding run_ending_;
   std::optional<double> stop_deadline_s_;  // of what a stop waits for now
-  CheckpointInterval interval_;
 
   // Table rounds.
   TableRound round_;
@@ -416,20 +318,15 @@ class Leader {
   GoingBack went_back_;                    // how they did last, or are about to
   Budgets budgets_to_be_;                  // once all go back, of peers that had less room
 
-  // Who serves what.
-  Learners learners_;
-  Departures departures_;
-  bool has_left_ = false;
-  Moves moves_;
-  Rebalancing rebalancing_;
-  MeasuredTimes times_;
-  Newcomers newcomers_;
+  Roles roles_;  // who serves what
 
   // Work that hangs.
   LateWork late_;
   std::optional<std::string> own_storage_hangs_;  // why rows do not become durable
   std::optional<HandOver> hands_over_;
   bool somebody_came_back_ = false;  // into the line of those who may lead: no view says so yet
+
+  Checkpoints checkpoints_;
 };
 
 }  // namespace swarmpi

@@ -27,8 +27,8 @@ struct TightSwarm {
     succession.view.serve(PeerId(2), StageId(1));
     succession.view.add(PeerId(3));
     for (const auto& [peer, bytes] : budgets) succession.view.set_budget(peer, bytes);
-    succession.workers = 3;
-    succession.highest_id_at_start = PeerId(3);
+    succession.at_start.workers = 3;
+    succession.at_start.highest_id_at_start = PeerId(3);
     leader = std::make_unique<Leader>(PeerId(0), plan, CommitLog(plan, {}), succession, outbox,
                                       hearing.detector, now_s);
     leader->begin({});

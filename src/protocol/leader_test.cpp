@@ -43,8 +43,8 @@ struct LeaderOfThree {
       succession.view.add(PeerId(3));
       succession.view.learn(PeerId(3), StageId(1));
     }
-    succession.workers = 3;
-    succession.highest_id_at_start = PeerId(3);
+    succession.at_start.workers = 3;
+    succession.at_start.highest_id_at_start = PeerId(3);
     leader = std::make_unique<Leader>(PeerId(0), plan, CommitLog(plan, {}), succession, outbox,
                                       hearing.detector, now_s);
     leader->begin({});
@@ -630,8 +630,8 @@ struct LeaderOfPipelines {
     succession.view = deal_pipelines(workers, {PeerId(4)}, plan.stage_costs);
     succession.takes_over = takes_over;
     succession.nothing_was_lost = nothing_was_lost;
-    succession.workers = 4;
-    succession.highest_id_at_start = PeerId(4);
+    succession.at_start.workers = 4;
+    succession.at_start.highest_id_at_start = PeerId(4);
     leader = std::make_unique<Leader>(PeerId(0), plan, CommitLog(plan, {}), succession, outbox,
                                       hearing.detector, now_s);
     leader->begin({});

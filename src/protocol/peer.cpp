@@ -220,7 +220,7 @@ void Peer::receive(const PingMessage& message, PeerId from) {
 
 // ---- Start, and joining a run that goes on
 
-// The live peer with the lowest id leads, but only under a term of its own.
+// The first live peer in the order of leading leads, but only under a term of its own.
 void Peer::start() {
   const Term run = membership_.initial().first_term;
   replica_host_.take_part(run, membership_.is_newcomer(), born_s_);
@@ -429,9 +429,8 @@ void Peer::lead(Election::Mandate mandate) {
   succession.run = initial.first_term;
   succession.view = *mandate.view;
   succession.takes_over = !membership_.dead().empty() || membership_.somebody_has_abstained();
-  succession.workers = static_cast<std::int64_t>(initial.workers.size());
-  succession.highest_id_at_start = initial.all().back();
-  succession.peers = static_cast<std::int64_t>(initial.all().size());
+  succession.at_start = {static_cast<std::int64_t>(initial.workers.size()),
+                         static_cast<std::int64_t>(initial.all().size()), initial.all().back()};
   succession.restart = std::move(mandate.restart);
   succession.leaderless_since_s = election_.filled(now_s_);
   succession.run_time_ahead_s = replica_host_.run_time_ahead_s();

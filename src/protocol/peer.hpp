@@ -46,7 +46,7 @@ class Peer {
   /// What to do about `event`, which happened at `now_s`.
   Actions handle(const Event& event, double now_s);
 
-  /// For how long in all, until the event to come, something was on its way to or from this peer.
+  /// Total time so far during which a transfer to or from this peer was in progress.
   void set_carried(double total_s) { replica_host_.set_carried(total_s); }
   /// When the process of this peer started, on its clock; without it the peer's life begins with
   /// the first event.

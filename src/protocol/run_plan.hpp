@@ -29,7 +29,7 @@ inline constexpr double kNoticesTogetherS = 1;
 /// What torture alone sets: every run has these values.
 struct TortureOnly {
   double notices_together_s = kNoticesTogetherS;
-  double learner_patience_s = 1;                      ///< how long a commit waits for a learner
+  double learner_patience_s = 1;                      ///< of a commit for a learner, at least
   std::vector<Move> moves;                            ///< given beforehand
   std::optional<ReductionPattern> reduction_pattern;  ///< none: chosen by replicas and size
   /// At most, unless one block is larger. None: by chunk_elements().
@@ -68,9 +68,9 @@ struct RunPlan {
   /// Of each stage; null where nobody has made them for all peers of this process.
   std::shared_ptr<const std::vector<std::vector<Block>>> stage_blocks = nullptr;
   bool recovers = false;  ///< from deaths; else a death ends the run, which can be resumed
-  /// Of what it has sent, that a peer keeps for repairs at most; less where it has no room.
+  /// Upper bound on the sent data that a peer keeps for repairs; less where it has no room.
   std::int64_t kept_bytes = 0;
-  /// That lies in other memory than what its budget is of: there is room for it.
+  /// Kept data lies in memory that no budget counts (the host's, not the GPU's).
   bool kept_apart = false;
   TortureOnly torture_only;
 

@@ -21,8 +21,8 @@ struct SpawningLeader {
     succession.term = Term(1);
     for (const PeerId peer : {self, PeerId(1)}) succession.view.serve(peer, StageId(0));
     succession.view.serve(PeerId(2), StageId(1));
-    succession.workers = succession.peers = 3;
-    succession.highest_id_at_start = PeerId(2);
+    succession.at_start.workers = succession.at_start.peers = 3;
+    succession.at_start.highest_id_at_start = PeerId(2);
     leader = std::make_unique<Leader>(self, plan, CommitLog(plan, {}), succession, outbox,
                                       hearing.detector, now_s);
     leader->begin({});

@@ -136,7 +136,14 @@ Status Sweep::run_one(const PlannedRun& run, bool begun) {
   if (error) return Status::bad_input("cannot make " + run.checkpoints() + ": " + error.message());
   out_.flush();
   const Result<EndedChild> child = run_child(command_of(run, begun), signals_);
-  if (!child.ok()) return child.status();
+  if (!child.ok()) {
+    // It did not begin, as where the launcher is not there: of its folders none stays that is
+    // empty.
+    for (const auto& folder : {run.checkpoints(), run.folder, sweep_folder(options_)}) {
+      fs::remove(folder, error);
+    }
+    return child.status();
+  }
   return judge(run, child.value());
 }
 

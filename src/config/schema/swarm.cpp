@@ -128,7 +128,7 @@ Keys swarm_keys() {
       {.name = "heartbeat_s",
        .field = swarm<&S::heartbeat_s>(),
        .unit = "s",
-       .range = duration(),
+       .range = from_to(1e-3, kLongestS),
        .on_resume = kMayChange,
        .help = "time between two heartbeats of a peer"},
       {.name = "suspect_after_s",

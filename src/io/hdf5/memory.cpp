@@ -54,7 +54,11 @@ herr_t set_end_of_space(H5FD_t* file, H5FD_mem_t, haddr_t end) {
 haddr_t get_end_of_bytes(const H5FD_t* file, H5FD_mem_t) { return ours(file)->end_of_bytes; }
 
 herr_t read_bytes(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t offset, size_t size, void* buffer) {
-  ours(file)->bytes->read(offset, buffer, size);
+  try {
+    ours(file)->bytes->read(offset, buffer, size);
+  } catch (const std::bad_alloc&) {
+    return -1;
+  }
   return 0;
 }
 

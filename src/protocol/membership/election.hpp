@@ -1,6 +1,6 @@
 #pragma once
 // How a peer comes to lead: under a term of its own, and from the newest view that anybody lives
-// in. There is no vote: the peer with the lowest id asks, and the others promise to follow.
+// in. There is no vote: the first in the order of leading asks, and the others promise to follow.
 
 #include <cstddef>
 #include <memory>

@@ -158,8 +158,8 @@ SWARMPI_FIELDS(kernels::Contribution, exponent, nonfinite, overflow);
 /// A peer's contribution to one (step, stage, microbatch).
 struct ContributionFact {
   WorkId work;
-  // Of the stage, in tensor order. None where the microbatches in the peer's sums come to no more
-  // with this one: the leader has heard of that, or has it from the peer's table (StageRow).
+  // Of the stage, in tensor order. Empty if this microbatch raises no maximum and no flag of the
+  // peer's sums: the leader has heard of these, or has them from the peer's table (StageRow).
   std::vector<kernels::Contribution> tensors;
 };
 SWARMPI_FIELDS(ContributionFact, work, tensors);
@@ -452,8 +452,8 @@ struct PieceMessage {
   PayloadRef state;        // all versions of the weights, and the moments
 };
 SWARMPI_FIELDS(PieceMessage, stage, blocks, step, hash, state);
-/// Replica to learners, after each update whose steps have a length by tensor (LAMB): how long they
-/// were. Who has only pieces of a tensor cannot know.
+/// Replica to learners, after each LAMB update: the trust ratio of each tensor. Who has only pieces
+/// of a tensor cannot know it.
 struct RatiosMessage {
   StageId stage;
   Step step;
@@ -469,7 +469,7 @@ struct LearnedMessage {
 };
 SWARMPI_FIELDS(LearnedMessage, stage, step, tensors);
 
-/// Peer to leader, again to each new one: there is no memory left for this stage, which it is to
+/// Peer to leader, again in each view: there is no memory left for this stage, which it is to
 /// learn or to load. The leader lowers its budget, and gives the stage to another.
 struct NoRoomMessage {
   StageId stage;
@@ -565,7 +565,7 @@ SWARMPI_FIELDS(FailureMessage, code, why);
 enum class Task : std::uint8_t { job, storage, load };
 constexpr Task last_of(Task) { return Task::load; }
 
-/// Peer to leader, again to each new one: a job of the sender is late, or a call of its storage, or
+/// Peer to leader, again in each view: a job of the sender is late, or a call of its storage, or
 /// of its loading, does not return; or it goes on after all. The leader records it, and finds out
 /// who can help.
 struct LateMessage {
@@ -601,7 +601,7 @@ struct AbstainMessage {
   LeadingOrder order;  // first in it: a peer that has shown that it can store, if one has
 };
 SWARMPI_FIELDS(AbstainMessage, why, order);
-/// From a peer that abstains to the leader, again to each new one: its storage works, it may lead.
+/// From a peer that abstains to the leader, again in each view: its storage works, it may lead.
 /// The leader's next view says so.
 struct AbleMessage {
   std::int64_t number = 0;  // its own in the order, as it knows it
@@ -610,7 +610,7 @@ SWARMPI_FIELDS(AbleMessage, number);
 
 // ---- Leaving, and the end of the run
 
-/// Peer to leader, again to each new one: it was asked to stop (a signal, a preemption notice).
+/// Peer to leader, again in each view: it was asked to stop (a signal, a preemption notice).
 /// From all members it means the run, which stops; from fewer, that these leave.
 struct NoticeMessage {
   std::string why;

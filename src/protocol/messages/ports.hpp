@@ -187,7 +187,7 @@ SWARMPI_FIELDS(DropJob, stage);
 
 // Showing that jobs can be done here.
 
-/// Reads the data of a microbatch as its passes do, and does nothing with them.
+/// Opens the data files anew, and reads a microbatch as its passes do, to no further end.
 struct TryJob {
   StageId stage;
   MicrobatchId microbatch;
@@ -507,7 +507,8 @@ struct Send {
   Message message;
 };
 SWARMPI_FIELDS(Send, to, message);
-/// Kill this peer, because it is silent; answered by PeerLost at all peers, or by KillFailed here.
+/// Kill this peer, which is silent or deaf, or whose link is cut; answered by PeerLost at all
+/// peers, or by KillFailed here.
 struct KillPeer {
   PeerId peer;
 };

@@ -71,7 +71,7 @@ class OpenStep {
   /// that is known agrees.
   std::optional<Doubt> disagreement() const;
   /// What came of the stage's reduction counts no more: its sums, which all have kept, are to be
-  /// sealed and reduced once more. False if they were before.
+  /// sealed and reduced once more. False if that was done as often as it may be.
   bool reduce_again(StageId stage);
 
   /// A learner for which alone the commit waits.

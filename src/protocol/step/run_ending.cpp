@@ -23,11 +23,13 @@ void RunEnding::storage_failed(const Status& why) {
   state_ = State::decided;
 }
 
-std::vector<PeerId> RunEnding::announce(const View& view, PeerId self, double now_s) {
+std::vector<PeerId> RunEnding::announce(const View& view, PeerId self, double now_s,
+                                        double stop_patience_s) {
   std::vector<PeerId> others;
   if (announced()) return others;
   state_ = State::announced;
   if (!waits_for_ever_) gives_up_s_ = now_s + kPatienceAtTheEndS;
+  if (stop_requested_ && !gives_up_s_) gives_up_s_ = now_s + stop_patience_s;
   for (const auto& [peer, stages] : view.members()) {
     if (peer == self) continue;
     if (!unreachable_.contains(peer)) unacknowledged_.insert(peer);

@@ -23,7 +23,7 @@ class RunEnding {
   /// have acknowledged it, or were waited for long enough.
   enum class State : std::uint8_t { running, decided, announced, over };
 
-  /// `waits_for_ever`: for acknowledgements, because the silent are killed.
+  /// `waits_for_ever`: for acknowledgements, because the silent are killed; but not during a stop.
   explicit RunEnding(bool waits_for_ever) : waits_for_ever_(waits_for_ever) {}
 
   State state(double now_s) const;
@@ -44,15 +44,17 @@ class RunEnding {
   std::optional<StoreEnd> decide(const Status& how);
   /// No mark can be stored: so the run does not count as complete.
   void storage_failed(const Status& why);
-  /// Whom to send message(): all others, the first time. REQUIRES: decided().
-  std::vector<PeerId> announce(const View& view, PeerId self, double now_s);
+  /// Whom to send message(): all others, the first time. Acknowledgements are waited for
+  /// `stop_patience_s` at most where a stop was requested. REQUIRES: decided().
+  std::vector<PeerId> announce(const View& view, PeerId self, double now_s, double stop_patience_s);
   /// The peer has acknowledged the end, or is dead.
   void acknowledged(PeerId peer) { unacknowledged_.erase(peer); }
   /// The peer is silent, and is not waited for.
   void unreachable(PeerId peer);
 
   /// When those that have not acknowledged the end are given up; nothing before it is announced,
-  /// nor where they are waited for for ever.
+  /// nor where they are waited for for ever. The mark is durable: whoever leads after this leader
+  /// finds it, and ends likewise.
   std::optional<double> gives_up_s() const { return gives_up_s_; }
   /// For messages about stalls. REQUIRES: decided().
   std::string waiting_for() const;

@@ -3,8 +3,10 @@
 #include <pthread.h>
 
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <utility>
 
 #include "core/check.hpp"
@@ -149,11 +151,13 @@ std::vector<std::string> MpiSession::gather(const std::string& mine) {
   if (code != MPI_SUCCESS)
     end_by_signal("a rank was lost while MPI starts: " + mpi_error_text(code));
 
-  int total = 0;
+  std::int64_t total = 0;
   for (std::size_t rank = 0; rank < count; ++rank) {
-    offsets[rank] = total;
+    offsets[rank] = static_cast<int>(total);
     total += sizes[rank];
   }
+  if (total > std::numeric_limits<int>::max())
+    end_by_signal("the decks of all ranks together have more than 2 GiB: make the deck shorter");
   std::string all(static_cast<std::size_t>(total), '\0');
   code = MPI_Allgatherv(mine.data(), size, MPI_CHAR, all.data(), sizes.data(), offsets.data(),
                         MPI_CHAR, handles_->swarm);
