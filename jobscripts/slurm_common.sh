@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# What train.slurm, gpu.slurm and preemptible.slurm have in common; they source it.
+# What train.slurm, gpu.slurm and preemptible.slurm have in common; they source it, and so does
+# simulate.slurm for its settings.
 # Checks DECK and RUN_DIR, enters the environment, hands the notice of Slurm on to all ranks, and
 # decides by what the run has said whether the job is queued again.
 set -u
@@ -112,6 +113,12 @@ settings() {
     sed -E 's/^[[:blank:]]+//; s/[[:blank:]]+$//; /^$/d'
 }
 
+# Adds them to `arguments`, those of swarmpi.
+add_settings() {
+  local setting
+  while read -r setting; do arguments+=(--set "$setting"); done < <(settings)
+}
+
 # Sets `launch`: mpirun with its options. What MPIRUN_OPTIONS says of the mapping replaces ours.
 # "oversubscribe" also keeps Open MPI from binding each rank, with all its threads, to one core.
 choose_options() {
@@ -144,13 +151,13 @@ choose_network() {
 
 # Starts mpirun in the background; its process is `training`.
 start_training() {
-  local launch arguments setting
+  local launch arguments
   choose_options
   choose_network
   arguments=("$DECK" --out "$run/RUN.h5" --set "output.checkpoint=$run/checkpoints"
              --resume "$run/checkpoints")
   [[ -z ${THREADS:-} ]] || arguments+=(--set "compute.threads=$THREADS")
-  while read -r setting; do arguments+=(--set "$setting"); done < <(settings)
+  add_settings
   touch "$started" || end 2 "cannot write to $run"
   log_begin=$(log_bytes)
   # No `timeout` before it: that would die of USR1.

@@ -8,9 +8,9 @@ from pathlib import Path
 import h5py
 import numpy as np
 
+from format_version import NEWEST_MANIFEST, NEWEST_STAGE, check_run_file, check_version
 from trouble import Trouble
 
-NEWEST_MANIFEST, NEWEST_STAGE = 3, 2  # the versions of the formats that are known here
 WHAT_TO_NAME = "name a run's folder, its RUN.h5, or a checkpoint such as RUN.checkpoints/step-100"
 
 
@@ -25,6 +25,7 @@ def folder_by_deck(run_file):
     """What the deck in a run file says; None where that is the default, or cannot be known."""
     try:
         with h5py.File(run_file, "r") as file:
+            check_run_file(run_file, file)
             named = tomllib.loads(str(file.attrs["deck"])).get("output", {}).get("checkpoint")
     except (OSError, KeyError, ValueError, AttributeError):
         return None
@@ -83,14 +84,6 @@ def newest(path):
             f"folder step-N below is a file `manifest`; {WHAT_TO_NAME}"
         )
     return max(complete, key=lambda folder: int(folder.name.removeprefix("step-")))
-
-
-def check_version(path, version, known):
-    if version > known:
-        raise Trouble(
-            f"{path} is in version {version} of its format, but this script reads versions up to "
-            f"{known}: use the one of the SwarMPI that wrote it"
-        )
 
 
 def check_file(path, digest, size, has_trailer):

@@ -86,7 +86,9 @@ def diverged_at(run, most):
 def result(run, most=np.inf):
     """The last loss, of the held-out sequences where there is one, and how the run ended."""
     held_out, diverged = run.validation["loss"], diverged_at(run, most)
-    if diverged is not None:
+    if not run.has_losses:
+        text = "no loss"
+    elif diverged is not None:
         text = f"diverged at step {diverged:,}"
     elif len(held_out):
         text = f"held out {held_out[-1]:.3f}"
@@ -100,12 +102,14 @@ def draw_losses(axes, runs, names, times):
     longest_s = max(float(run.rows["time_s"][-1]) for run in runs)
     unit, unit_s = time_unit(longest_s) if times else ("", 1)
     drawn, most = [], most_shown(runs)
+    longest = max(len(run.rows["step"]) for run in runs)
     for i, (run, name) in enumerate(zip(runs, names)):
         color = RUN_COLORS[i % len(RUN_COLORS)]
         x = run.rows["time_s"] / unit_s if times else run.rows["step"]
         # What is cut off must not bend the course of what is shown.
         losses = np.minimum(run.rows["loss"], 2 * most)
-        drawn.append(draw_curve(axes, x, losses, color, f"{name}: {result(run, most)}"))
+        label = f"{name}: {result(run, most)}"
+        drawn.append(draw_curve(axes, x, losses, color, label, longest))
         if len(run.validation["step"]) and not times:
             at, loss = run.validation["step"], run.validation["loss"]
             axes.plot(at, loss, color=color, ls="", marker="o", ms=4.5, mec="white", mew=0.7)
@@ -116,12 +120,14 @@ def draw_losses(axes, runs, names, times):
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=not times))
 
 
-def draw_speeds(axes, runs):
+def draw_speeds(axes, runs, names=()):
     all_rates = [run.rates()[1] for run in runs]
     speeds = [float(np.median(rates)) if len(rates) else 0.0 for rates in all_rates]
     colors = [RUN_COLORS[i % len(RUN_COLORS)] for i in range(len(runs))]
     axes.barh(range(len(runs)), speeds, color=colors, height=0.6)
-    axes.set_yticks([])
+    axes.set_yticks(range(len(names)), names)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="y", visible=False)
     axes.invert_yaxis()
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     axes.set(title="Tokens per second (median)")
@@ -181,20 +187,31 @@ def title_of(runs):
     )
 
 
+def draw_with_losses(figure, grid, runs, names):
+    """Two rows of panels, of which the legend of the first says which run is which."""
+    by_step = figure.add_subplot(grid[0, :])
+    draw_losses(by_step, runs, names, times=False)
+    many = len(runs) > 6
+    legend = {"ncols": 2, "fontsize": 7} if many else {}
+    by_step.legend(loc="upper right", **legend)
+    draw_losses(figure.add_subplot(grid[1, :2]), runs, names, times=True)
+    draw_speeds(figure.add_subplot(grid[1, 2]), runs)
+
+
 def draw_comparison(runs, paths, title):
     names = labels(runs, paths)
-    below = 0.25 + 0.19 * lines_below(runs)
+    has_losses = any(run.has_losses for run in runs)
+    rows = (3.5, 2.2) if has_losses else (0.5 + 0.25 * len(runs),)
+    rows = (*rows, 0.25 + 0.19 * lines_below(runs))
     with plt.rc_context(STYLE):
-        figure = plt.figure(figsize=(9.0, 6.4 + below), layout="constrained")
+        figure = plt.figure(figsize=(9.0, 0.7 + sum(rows)), layout="constrained")
         above = write_headlines(figure, title or title_of(runs))
         leave_room_above(figure, above)
-        grid = figure.add_gridspec(3, 3, height_ratios=(1.6, 1, below / 2.2))
-        by_step = figure.add_subplot(grid[0, :])
-        draw_losses(by_step, runs, names, times=False)
-        many = len(runs) > 6
-        legend = {"ncols": 2, "fontsize": 7} if many else {}
-        by_step.legend(loc="upper right", **legend)
-        draw_losses(figure.add_subplot(grid[1, :2]), runs, names, times=True)
-        draw_speeds(figure.add_subplot(grid[1, 2]), runs)
-        write_differences(figure.add_subplot(grid[2, :]), runs, paths)
+        grid = figure.add_gridspec(len(rows), 3, height_ratios=rows)
+        if has_losses:
+            draw_with_losses(figure, grid, runs, names)
+        else:
+            # Names beside the bars must not narrow the table: hence a grid of its own.
+            draw_speeds(figure.add_subplot(grid[0, :].subgridspec(1, 1)[0]), runs, names)
+        write_differences(figure.add_subplot(grid[-1, :]), runs, paths)
         return figure

@@ -45,16 +45,20 @@ def smoothed(values, window):
     return np.where(weight > 0, total / np.maximum(weight, 1e-300), np.nan)
 
 
-def draw_curve(axes, x, y, color, label=None):
-    """The values thin, their course thick. A single one is a dot."""
-    window = min(len(y) / 100.0, 200.0)
+def draw_curve(axes, x, y, color, label=None, longest=None):
+    """The values thin, their course thick. A single one is a dot.
+
+    How smooth the course is goes by the `longest` of the curves that are compared: equal ones must
+    look equal.
+    """
+    window = min((longest or len(y)) / 100.0, 200.0)
+    style = {"color": color, "marker": "o" if len(y) < 30 else None, "ms": 3, "label": label}
     if window < 1:
-        marker = "o" if len(y) < 30 else None
-        axes.plot(x, y, color=color, lw=1.5, marker=marker, ms=3, label=label)
+        axes.plot(x, y, lw=1.5, **style)
         return y
     course = smoothed(y, window)
     axes.plot(x, y, color=color, lw=0.6, alpha=0.3)
-    axes.plot(x, course, color=color, lw=1.8, label=label)
+    axes.plot(x, course, lw=1.8, **style)
     return course
 
 

@@ -45,6 +45,13 @@ def decoded(tokenizer, words):
     return tokenizer.decode(known, skip_special_tokens=False)
 
 
+def standard_input():
+    if sys.stdin is None:
+        raise Trouble("standard input is closed: it must have tokens, or with --encode a text")
+    sys.stdin.reconfigure(encoding="utf-8", errors="replace")
+    return sys.stdin.read()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tokenizer", type=Path, help="tokenizer.json, or the folder that has it")
@@ -58,13 +65,14 @@ def main():
     )
     arguments = parser.parse_args()
     tokenizer = open_tokenizer(arguments.tokenizer)
-    sys.stdin.reconfigure(encoding="utf-8", errors="replace")
+    if sys.stdout is None:
+        raise Trouble("standard output is closed: there is no place for the result")
     sys.stdout.reconfigure(encoding="utf-8")
     if arguments.encode is False:
-        print(decoded(tokenizer, sys.stdin.read().split()))
+        print(decoded(tokenizer, standard_input().split()))
     else:
-        text = sys.stdin.read().removesuffix("\n") if arguments.encode is None else arguments.encode
-        print(encoded(tokenizer, text))
+        given = arguments.encode
+        print(encoded(tokenizer, standard_input().removesuffix("\n") if given is None else given))
 
 
 if __name__ == "__main__":

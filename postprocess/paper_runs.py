@@ -6,11 +6,11 @@ import subprocess
 import tomllib
 from pathlib import Path
 
-import h5py
 import numpy as np
 
+from format_version import opened_run
 from peer_panels import TIMES
-from run_file import BadFile, Run
+from run_file import Run
 from trouble import Trouble
 
 DECKS = Path(__file__).resolve().parents[1] / "inputs" / "paper"
@@ -53,10 +53,7 @@ class Study:
             return self.made[name]
         if not (self.reuse and path.exists()):
             self.simulate(path, deck, settings or {})
-        try:
-            return self.made.setdefault(name, Simulated(path))
-        except BadFile as bad:
-            raise Trouble(str(bad)) from bad
+        return self.made.setdefault(name, Simulated(path))
 
     def simulate(self, path, deck, settings):
         if not self.swarmpi:
@@ -81,7 +78,7 @@ class Simulated:
         self.goodput = run.goodput
         self.step_0_s = run.start_s
         self.step_s = np.diff(np.concatenate([[run.start_s], run.rows["time_s"]]))
-        with h5py.File(path) as file:
+        with opened_run(path) as file:
             self.table["step"] = file["peers/step"][:]
             kinds, events = file["events/kind"].asstr()[:], file["events"]
             of_a_step = (kinds == "commit") & (events["step"][:] > 0)

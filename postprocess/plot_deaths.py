@@ -9,16 +9,18 @@ import argparse
 import sys
 from pathlib import Path
 
-import h5py
 import numpy as np
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from curves import BLUE, GREY, ORANGE, RED, STYLE, draw_curve, leave_room_above, limit_rates
 from curves import limit_y, time_unit, write_headlines
+from format_version import opened_run
 from peer_panels import SHADES, STAGE_COLORS
+from picture_file import dots_per_inch, picture_at, save
 from plot_run import plt
-from run_file import BadFile, Run, title_of
+from run_file import Run, title_of
+from trouble import exit_status
 
 GREEN = "#009E73"
 # Kinds of events: marker, colour, name.
@@ -34,15 +36,12 @@ class Events:
     """The rows of /events, and how many peers served each stage in each step."""
 
     def __init__(self, path):
-        try:
-            with h5py.File(path, "r") as file:
-                events, peers = file["events"], file["peers"]
-                self.time_s = events["time_s"][:]
-                self.kind = events["kind"].asstr()[:]
-                self.peer = events["peer"][:]
-                self.step, self.stage = peers["step"][:], peers["stage"][:]
-        except (KeyError, OSError, TypeError, ValueError) as error:
-            raise BadFile(f"{path} has no events to draw: {error}") from error
+        with opened_run(path) as file:
+            events, peers = file["events"], file["peers"]
+            self.time_s = events["time_s"][:]
+            self.kind = events["kind"].asstr()[:]
+            self.peer = events["peer"][:]
+            self.step, self.stage = peers["step"][:], peers["stage"][:]
 
     def times_of(self, kind):
         """Each peer once: two leaders may both have written down a death."""
@@ -151,13 +150,20 @@ def draw_losses(axes, run, undisturbed):
 def draw(run, events, undisturbed, title):
     longest_s = float(run.rows["time_s"][-1])
     unit, unit_s = time_unit(longest_s)
+    has_losses = any(of.has_losses for of in (run, undisturbed) if of is not None)
+    rows = (1, 1, 1.5) if has_losses else (1, 1)
     with plt.rc_context(STYLE):
         figure, panels = plt.subplots(
-            3, 1, figsize=(9.0, 7.6), layout="constrained", height_ratios=(1, 1, 1.5)
+            len(rows),
+            1,
+            figsize=(9.0, 0.6 + 2 * sum(rows)),
+            layout="constrained",
+            height_ratios=rows,
         )
         draw_peers(panels[0], run, events, unit_s)
         draw_rate(panels[1], run, events, unit, unit_s)
-        draw_losses(panels[2], run, undisturbed)
+        if has_losses:
+            draw_losses(panels[2], run, undisturbed)
         for panel in panels[:2]:
             panel.set_xlim(0, longest_s / unit_s)
         leave_room_above(figure, write_headlines(figure, title))
@@ -170,23 +176,15 @@ def main():
     parser.add_argument("--over", type=Path, help="that of a run that nobody disturbed")
     parser.add_argument("-o", "--output", type=Path, help="the picture (default: RUN.deaths.png)")
     parser.add_argument("--title", help="headline (default: the run's folder, method and peers)")
-    parser.add_argument("--dpi", type=int, default=160)
+    parser.add_argument("--dpi", type=dots_per_inch, default=160)
     arguments = parser.parse_args()
-    output = arguments.output or arguments.run.with_suffix(".deaths.png")
-    try:
-        run, events = Run(arguments.run), Events(arguments.run)
-        undisturbed = Run(arguments.over) if arguments.over else None
-        figure = draw(run, events, undisturbed, arguments.title or title_of(run, arguments.run))
-        figure.savefig(output, dpi=arguments.dpi)
-    except BadFile as error:
-        print(f"plot_deaths.py: {error}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(f"plot_deaths.py: cannot write {output}: {error}", file=sys.stderr)
-        return 2
+    output = picture_at(arguments.output or arguments.run.with_suffix(".deaths.png"))
+    run, events = Run(arguments.run), Events(arguments.run)
+    undisturbed = Run(arguments.over) if arguments.over else None
+    figure = draw(run, events, undisturbed, arguments.title or title_of(run, arguments.run))
+    save(figure, output, arguments.dpi)
     print(output)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(exit_status(main))

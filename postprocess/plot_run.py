@@ -18,14 +18,15 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.backend_bases import FigureCanvasBase
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
 import comparison
 import peer_panels
 from curves import BLUE, GREY, ORANGE, RED, STYLE, draw_curve, leave_room_above, limit_rates
 from curves import limit_y, time_unit, write_headlines
-from run_file import BadFile, Run, counted, title_of
+from picture_file import dots_per_inch, picture_at, save
+from run_file import Run, counted, title_of
+from trouble import exit_status
 
 LN2 = math.log(2.0)
 SLOW = 0.8  # of the fastest peer of a stage: below it a peer is named
@@ -84,7 +85,7 @@ def draw_gradient_norm(axes, run):
     clip = float(run.deck_value("train", "clip", "0") or 0)
     if clip > 0 and len(finite) > 0 and finite.max() > 0.5 * clip:
         axes.axhline(clip, color=GREY, lw=0.9, ls=":", label=f"clipped above {clip:g}")
-        axes.legend(loc="upper right")
+        axes.legend(loc="best")
     axes.set(title="Gradient norm", xlabel="step")
 
 
@@ -151,6 +152,13 @@ def has_use(run):
     return bool(np.isfinite(shares).any())
 
 
+def last_loss(run):
+    """Of the held-out sequences where there is one."""
+    table = run.validation if len(run.validation["loss"]) > 0 else run.rows
+    last, name = table["loss"][-1], "held-out loss" if table is run.validation else "loss"
+    return f"{name} {last / LN2:.3f} bits per byte" if run.is_bytes else f"{name} {last:.3f}"
+
+
 def result(run):
     """Model, length and result in one line."""
     parts = []
@@ -160,9 +168,8 @@ def result(run):
     steps = run.deck_value("train", "steps", "?")
     planned = f"{int(steps):,}" if str(steps).isdigit() else steps
     parts.append(f"step {run.rows['step'][-1]:,} of {planned}")
-    table = run.validation if len(run.validation["loss"]) > 0 else run.rows
-    last, name = table["loss"][-1], "held-out loss" if table is run.validation else "loss"
-    parts.append(f"{name} {last / LN2:.3f} bits per byte" if run.is_bytes else f"{name} {last:.3f}")
+    if run.has_losses:
+        parts.append(last_loss(run))
     if len(run.death_times_s) > 0:
         parts.append(counted(len(run.death_times_s), "death"))
     parts.append(run.verdict if run.complete else f"{run.verdict}, not complete")
@@ -183,56 +190,60 @@ def slowest(run):
     ]
 
 
-def draw_peers(figure, grid, run):
+def draw_peers(figure, grid, first, run):
     """Two rows of panels, and a third where the run file tells what the peers' time was for."""
-    peer_panels.draw_time(figure.add_subplot(grid[2, 0]), run.peers)
-    peer_panels.draw_utilisation(figure.add_subplot(grid[2, 1]), run.peers)
-    peer_panels.draw_speeds(figure.add_subplot(grid[2, 2]), run.peers, run.devices())
-    peer_panels.draw_microbatches(figure.add_subplot(grid[3, 0]), run.peers)
-    peer_panels.draw_traffic(figure.add_subplot(grid[3, 1]), run.peers)
+
+    def panel(row, column):
+        return figure.add_subplot(grid[first + row, column])
+
+    peer_panels.draw_time(panel(0, 0), run.peers)
+    peer_panels.draw_utilisation(panel(0, 1), run.peers)
+    peer_panels.draw_speeds(panel(0, 2), run.peers, run.devices())
+    peer_panels.draw_microbatches(panel(1, 0), run.peers)
+    peer_panels.draw_traffic(panel(1, 1), run.peers)
     if has_use(run):
-        draw_use(figure.add_subplot(grid[3, 2]), run)
+        draw_use(panel(1, 2), run)
     if len(run.goodput):
-        peer_panels.draw_goodput(figure.add_subplot(grid[4, :]), run.goodput)
+        peer_panels.draw_goodput(panel(2, slice(None)), run.goodput)
+
+
+def courses(run):
+    """What is drawn over steps and time, row by row: what of it the run has."""
+    below = [draw_learning_rate, draw_throughput]
+    if np.isfinite(run.rows["grad_norm"]).any():
+        below.insert(0, draw_gradient_norm)
+    return [[draw_loss], below] if run.has_losses else [below]
+
+
+def draw_course(panel, draw, run):
+    draw(panel, run)
+    in_steps = draw is not draw_throughput
+    if in_steps and len(run.rows["step"]) == 1:
+        panel.set_xlim(run.rows["step"][0] - 1.2, run.rows["step"][0] + 1.2)
+    ticks = 8 if draw is draw_loss else 5
+    panel.xaxis.set_major_locator(
+        MaxNLocator(ticks, steps=(1, 2, 5, 10), integer=in_steps, min_n_ticks=1)
+    )
 
 
 def draw_run(run, title):
-    several = len(run.peers) > 1
+    several, drawn = len(run.peers) > 1, courses(run)
+    rows = [1.75, 1][-len(drawn) :]
+    if several:
+        rows += [1.05] * (3 if len(run.goodput) else 2)
     with plt.rc_context(STYLE):
-        rows = (1.75, 1, 1.05, 1.05) if several else (1.75, 1)
-        if several and len(run.goodput):
-            rows = (*rows, 1.05)
-        figure = plt.figure(figsize=(9.0, 2.2 * len(rows) + 1.8), layout="constrained")
+        figure = plt.figure(figsize=(9.0, 0.4 + 2.1 * sum(rows)), layout="constrained")
         below = [result(run), *(slowest(run) if several else [])]
         leave_room_above(figure, write_headlines(figure, title, below))
         grid = figure.add_gridspec(len(rows), 3, height_ratios=rows)
-        panels = [figure.add_subplot(grid[0, :])] + [
-            figure.add_subplot(grid[1, i]) for i in range(3)
-        ]
-        for panel, draw in zip(
-            panels, (draw_loss, draw_gradient_norm, draw_learning_rate, draw_throughput)
-        ):
-            draw(panel, run)
-            in_steps = draw is not draw_throughput
-            if in_steps and len(run.rows["step"]) == 1:
-                panel.set_xlim(run.rows["step"][0] - 1.2, run.rows["step"][0] + 1.2)
-            ticks = 8 if draw is draw_loss else 5
-            panel.xaxis.set_major_locator(
-                MaxNLocator(ticks, steps=(1, 2, 5, 10), integer=in_steps, min_n_ticks=1)
-            )
+        for row, draws in enumerate(drawn):
+            for i, draw in enumerate(draws):
+                # The last one has what is left of its row.
+                place = slice(i, None if draw is draws[-1] else i + 1)
+                draw_course(figure.add_subplot(grid[row, place]), draw, run)
         if several:
-            draw_peers(figure, grid, run)
+            draw_peers(figure, grid, len(drawn), run)
         return figure
-
-
-def picture_at(path):
-    """The path with the ending that says which kind of picture it is: one that can be drawn."""
-    kinds = FigureCanvasBase.get_supported_filetypes()
-    if path.suffix[1:].lower() in kinds:
-        return path
-    if path.suffix:
-        raise BadFile(f"-o {path}: no picture ends in {path.suffix}: choose {', '.join(kinds)}")
-    return path.with_name(path.name + ".png")
 
 
 def main():
@@ -245,30 +256,22 @@ def main():
         help="the picture (default: RUN.png beside RUN.h5; of several comparison.png, here)",
     )
     parser.add_argument("--title", help="headline (default: the run's folder, method and peers)")
-    parser.add_argument("--dpi", type=int, default=160)
+    parser.add_argument("--dpi", type=dots_per_inch, default=160)
     arguments = parser.parse_args()
     paths = arguments.runs
     several = len(paths) > 1
     output = arguments.output or (
         Path("comparison.png") if several else paths[0].with_suffix(".png")
     )
-    try:
-        output = picture_at(output)
-        runs = [Run(path) for path in paths]
-        if several:
-            figure = comparison.draw_comparison(runs, paths, arguments.title)
-        else:
-            figure = draw_run(runs[0], arguments.title or title_of(runs[0], paths[0]))
-        figure.savefig(output, dpi=arguments.dpi)
-    except BadFile as error:
-        print(f"plot_run.py: {error}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(f"plot_run.py: cannot write {output}: {error.strerror or error}", file=sys.stderr)
-        return 2
+    output = picture_at(output)
+    runs = [Run(path) for path in paths]
+    if several:
+        figure = comparison.draw_comparison(runs, paths, arguments.title)
+    else:
+        figure = draw_run(runs[0], arguments.title or title_of(runs[0], paths[0]))
+    save(figure, output, arguments.dpi)
     print(output)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(exit_status(main))

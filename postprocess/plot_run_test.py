@@ -117,6 +117,20 @@ def write_run(
         write_peers(file, rows, peers, stages)
 
 
+def write_simulated(path, rows, **more):
+    """As a simulation leaves it: nothing has learned. Step 0 is a row of /throughput too."""
+    write_run(path, rows, validation=False, events=False, **more)
+    with h5py.File(path, "a") as file:
+        file.attrs["verdict"] = "simulated"
+        for name in ("loss", "grad_norm"):
+            file[f"steps/{name}"][:] = np.nan
+        for name in ("time_s", "tokens_per_s", "fraction_of_ideal"):
+            del file[f"throughput/{name}"]
+        file["throughput/time_s"] = file["steps/time_s"][:]
+        file["throughput/tokens_per_s"] = np.where(file["steps/step"][:] > 0, 100.0, 9000.0)
+        file["throughput/fraction_of_ideal"] = np.where(file["steps/step"][:] > 0, 0.5, 3.0)
+
+
 def write_events(path, rows):
     """Other events: (time_s, kind, peer) each."""
     columns = dict(zip(("time_s", "kind", "peer"), zip(*rows)))
@@ -143,8 +157,8 @@ def expect_picture(run, picture):
     return height
 
 
-def expect_refusal(run, picture, reason):
-    done = plot(run, "-o", picture)
+def expect_refusal(run, picture, reason, *options, script=SCRIPT):
+    done = plot(run, "-o", picture, *options, script=script)
     assert done.returncode == 2, f"{run.name}: status {done.returncode}: {done.stderr}"
     assert reason in done.stderr, f"{run.name}: {done.stderr!r} does not say {reason!r}"
     assert len(done.stderr.splitlines()) == 1, f"{run.name}: {done.stderr}"
@@ -299,6 +313,93 @@ def test_a_run_that_diverges_hides_no_other(folder):
     assert ends[0].startswith("held out 1.") and ends[1].startswith("loss 1."), ends
     assert ends[2:] == ["diverged at step 62", "diverged at step 60"], ends
     assert plot(*paths, "-o", folder / "diverged.png").returncode == 0
+
+
+def titles_of(figure):
+    return [axes.get_title(loc="left") for axes in figure.axes if axes.get_title(loc="left")]
+
+
+def test_a_simulated_run_has_no_panels_of_what_was_learned(folder):
+    import comparison
+    import plot_deaths
+    import plot_run
+    from run_file import Run
+
+    paths = [folder / name / "RUN.h5" for name in ("simulated", "longer")]
+    for i, path in enumerate(paths):
+        path.parent.mkdir()
+        write_simulated(path, 20 + i, peers=4, stages=2)
+    run = Run(paths[0])
+    assert plot_run.result(run) == "2 layers of 64   ·   step 20 of 400   ·   simulated"
+    figure = plot_run.draw_run(run, "simulated")
+    titles = titles_of(figure)
+    assert titles[0].startswith("Learning rate") and titles[1] == "Tokens per second", titles
+    assert "Loss" not in titles and "Gradient norm" not in titles, titles
+    assert_inside(figure, "simulated")
+    figure = plot_deaths.draw(run, plot_deaths.Events(paths[0]), run, "simulated")
+    assert titles_of(figure) == ["Peers of each stage", "Tokens per second"]
+    opened = [Run(path) for path in paths]
+    figure = comparison.draw_comparison(opened, paths, None)
+    assert titles_of(figure) == ["Tokens per second (median)"]
+    written = [text.get_text() for text in figure.axes[0].get_yticklabels()]
+    assert written == ["simulated", "longer"], written
+    assert_inside(figure, "simulated")
+    assert comparison.result(run) == "no loss"
+    beside = comparison.draw_comparison([run, Run(folder / "whole.h5")], paths, None)
+    assert titles_of(beside)[0].startswith("Training loss")
+
+
+def test_step_0_is_no_part_of_the_throughput(folder):
+    """Also of a file that does not name the steps of /throughput."""
+    import plot_run
+    from run_file import Run
+
+    for rows in (1, 20):
+        path = folder / f"step_0_{rows}.h5"
+        write_simulated(path, rows, peers=2)
+        run = Run(path)
+        drawn = plot_run.draw_run(run, "step 0")
+        for title, value in (("Tokens per second", 100), ("Throughput (% of ideal)", 50)):
+            (axes,) = (axes for axes in drawn.axes if axes.get_title(loc="left") == title)
+            assert len(axes.lines[0].get_ydata()) == rows, title
+            if rows > 1:
+                assert set(axes.lines[0].get_ydata()) == {value}, title
+
+
+def test_equal_runs_look_equal_whatever_their_length(folder):
+    """But for the end of the shorter one, which does not know how it goes on."""
+    import comparison
+    import curves
+    from run_file import Run
+
+    paths = [folder / f"{rows}_steps" / "RUN.h5" for rows in (400, 1000, 1)]
+    for path, rows in zip(paths, (400, 1000, 1)):
+        path.parent.mkdir()
+        write_run(path, rows, validation=False)
+    figure = comparison.draw_comparison([Run(path) for path in paths], paths, None)
+    for axes in figure.axes[:2]:
+        short, long, single = (
+            line for line in axes.lines if not line.get_label().startswith("_child")
+        )
+        same = 400 - 2 * 1000 // 100
+        assert np.array_equal(short.get_ydata()[:same], long.get_ydata()[:same])
+        assert not np.array_equal(long.get_ydata(), Run(paths[1]).rows["loss"]), "it is smoothed"
+        assert single.get_marker() == "o", "a single value is a dot"
+
+
+def test_the_legend_hides_no_single_step(folder):
+    import plot_run
+    from run_file import Run
+
+    path = folder / "clipped.h5"
+    write_run(path, 1, DECK.replace("clip = 1.0", "clip = 0.1"), validation=False, events=False)
+    with h5py.File(path, "a") as file:
+        file["steps/grad_norm"][1] = 1.6
+    figure = plot_run.draw_run(Run(path), "clipped")
+    figure.canvas.draw()
+    axes = figure.axes[1]
+    x, y = axes.transData.transform(axes.lines[0].get_xydata()[0])
+    assert not axes.get_legend().get_window_extent().padded(3).contains(x, y)
 
 
 def texts_of(figure):
@@ -459,7 +560,21 @@ def test_refused(folder):
     expect_refusal(folder / "empty.h5", picture, "no step to draw")
     expect_refusal(folder / "one.h5", folder / "nowhere" / "one.png", "cannot write")
     expect_refusal(folder, picture, "is a folder: name the run file in it")
-    expect_refusal(folder / "one.h5", folder / "one.xyz", "no picture ends in .xyz: choose")
+    later = folder / "later.h5"
+    later.write_bytes(whole)
+    with h5py.File(later, "a") as file:
+        file.attrs["format"] = "swarmpi run 9"
+    version = "later.h5 (`swarmpi run 9`) is in version 9 of its format"
+    for script in (SCRIPT, DEATHS):
+        expect_refusal(later, picture, version, script=script)
+        for dpi in ("0", "100000"):
+            reason = f"--dpi must be a whole number from 10 to 1000, not {dpi}"
+            expect_refusal(folder / "one.h5", picture, reason, "--dpi", dpi, script=script)
+        ending = "no picture ends in .xyz: choose"
+        expect_refusal(folder / "one.h5", folder / "one.xyz", ending, script=script)
+    with h5py.File(later, "a") as file:
+        file.attrs["format"] = "swarmpi stage 1"
+    expect_refusal(later, picture, "not a run file of SwarMPI: its format is `swarmpi stage 1`")
     assert not picture.exists()
 
 
@@ -493,6 +608,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         test_drawn(Path(name))
         test_several_peers(Path(name))
+        test_goodput(Path(name))
         test_of_the_first_version(Path(name))
         test_bars(Path(name))
         test_deaths(Path(name))
@@ -502,6 +618,10 @@ def main():
         test_low_values_are_not_cut_off()
         test_traffic_is_in_the_units_of_the_summary()
         test_deaths_are_told_only_where_some_died(Path(name))
+        test_a_simulated_run_has_no_panels_of_what_was_learned(Path(name))
+        test_step_0_is_no_part_of_the_throughput(Path(name))
+        test_equal_runs_look_equal_whatever_their_length(Path(name))
+        test_the_legend_hides_no_single_step(Path(name))
         test_a_run_that_diverges_hides_no_other(Path(name))
         test_refused(Path(name))
         test_a_picture_without_an_ending_is_a_png(Path(name))

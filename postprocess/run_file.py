@@ -3,55 +3,48 @@
 import re
 import tomllib
 
-import h5py
 import numpy as np
 
 import peer_panels
-from trouble import why_unreadable
+from format_version import opened_run
+from trouble import Trouble
 
 STEP_COLUMNS = ("step", "loss", "grad_norm", "lr", "tokens", "time_s", "skipped")
-
-
-class BadFile(Exception):
-    """What a person must know about a file that cannot be drawn."""
 
 
 class Run:
     """The tables of a run file, and the few deck values that a picture needs."""
 
     def __init__(self, path):
-        try:
-            with h5py.File(path, "r") as file:
-                self.deck = str(file.attrs["deck"])
-                self.verdict = str(file.attrs["verdict"])
-                self.complete = str(file.attrs["complete"]) == "1"
-                steps = {name: file["steps"][name][:] for name in STEP_COLUMNS}
-                self.validation = {name: file["validation"][name][:] for name in ("step", "loss")}
-                self.throughput = {
-                    name: file["throughput"][name][:]
-                    for name in ("time_s", "tokens_per_s", "fraction_of_ideal")
-                    if name in file["throughput"]
-                }
-                self.peers = peer_panels.Peers(file["peers"])
-                self.goodput = peer_panels.Goodput(file)
-                kinds = file["events"]["kind"].asstr()[:]
-                times_s, resumed = file["events"]["time_s"][:], kinds == "resume"
-                self.resume_steps = file["events"]["step"][:][resumed]
-                self.resume_times_s = times_s[resumed]
-                # Two leaders may both have written down a death.
-                killed, dead = kinds == "kill", file["events"]["peer"][:]
-                _, first = np.unique(dead[killed], return_index=True)
-                self.death_times_s = np.sort(times_s[killed][first])
-        except KeyError as error:
-            raise BadFile(f"{path} is not a run file of SwarMPI: {error.args[0]}") from error
-        except (OSError, TypeError, ValueError, AttributeError) as error:
-            raise BadFile(why_unreadable(path, error)) from error
+        with opened_run(path) as file:
+            self.deck = str(file.attrs["deck"])
+            self.verdict = str(file.attrs["verdict"])
+            self.complete = str(file.attrs["complete"]) == "1"
+            steps = {name: file["steps"][name][:] for name in STEP_COLUMNS}
+            self.validation = {name: file["validation"][name][:] for name in ("step", "loss")}
+            self.throughput = {
+                name: file["throughput"][name][:]
+                for name in ("time_s", "tokens_per_s", "fraction_of_ideal")
+                if name in file["throughput"]
+            }
+            self.peers = peer_panels.Peers(file["peers"])
+            self.goodput = peer_panels.Goodput(file)
+            kinds = file["events"]["kind"].asstr()[:]
+            times_s, resumed = file["events"]["time_s"][:], kinds == "resume"
+            self.resume_steps = file["events"]["step"][:][resumed]
+            self.resume_times_s = times_s[resumed]
+            # Two leaders may both have written down a death.
+            killed, dead = kinds == "kill", file["events"]["peer"][:]
+            _, first = np.unique(dead[killed], return_index=True)
+            self.death_times_s = np.sort(times_s[killed][first])
         # Row 0 measures exponents on the microbatches of step 1 and trains nothing.
         trained = steps["step"] > 0
         if not trained.any():
-            raise BadFile(f"{path} has no step to draw yet")
+            raise Trouble(f"{path} has no step to draw yet")
         self.rows = {name: values[trained] for name, values in steps.items()}
         self.start_s = float(steps["time_s"][~trained][-1]) if (~trained).any() else 0.0
+        later = self.throughput["time_s"] > self.start_s
+        self.throughput = {name: values[later] for name, values in self.throughput.items()}
 
     def deck_value(self, section, key, default=""):
         """A value of the resolved deck as text."""
@@ -78,6 +71,11 @@ class Run:
             name: f"{of['gflops']:g} GFLOP/s" for name, of in classes.items() if "gflops" in of
         }
         return [(name, speed.get(name, ""), sorted(set(of))) for name, of in peers.items()]
+
+    @property
+    def has_losses(self):
+        """Of a simulated run all are NaN, for nothing has learned."""
+        return bool(np.isfinite([*self.rows["loss"], *self.validation["loss"]]).any())
 
     @property
     def is_bytes(self):

@@ -14,14 +14,11 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from trouble import why_unreadable
+from format_version import opened_run
+from trouble import Trouble, exit_status
 from whole_file import whole_file
 
 KEYS = ("step", "time_s", "kind", "peer", "stage")
-
-
-class Trouble(Exception):
-    """What a person must know about a file that cannot be converted."""
 
 
 def cells(column):
@@ -53,31 +50,31 @@ def in_order(columns):
 
 def write(path, columns):
     names = in_order(columns)
-    with whole_file(path) as hidden, open(hidden, "w", newline="", encoding="utf-8") as file:
-        out = csv.writer(file, lineterminator="\n")
-        out.writerow(names)
-        out.writerows(zip(*(cells(columns[name]) for name in names)))
+    rows = zip(*(cells(columns[name]) for name in names))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(path) as hidden, open(hidden, "w", newline="", encoding="utf-8") as file:
+            out = csv.writer(file, lineterminator="\n")
+            out.writerow(names)
+            out.writerows(rows)
+    except OSError as error:
+        raise Trouble(f"cannot write {path}: {error.strerror}") from error
 
 
 def convert(run, folder, wanted):
     """Writes the tables; returns the paths."""
     written = []
-    try:
-        with h5py.File(run, "r") as file:
-            tables = tables_of(file)
-            if "deck" not in file.attrs or not tables:
-                raise Trouble(f"{run} is not a run file of SwarMPI")
-            for name in wanted or sorted(tables):
-                if name not in tables:
-                    raise Trouble(f"{run} has no table {name}: it has {', '.join(sorted(tables))}")
-            for name in wanted or sorted(tables):
-                path = folder / f"{run.stem}.{name}.csv"
-                write(path, tables[name])
-                written.append(path)
-    except OSError as error:
-        if error.filename:
-            raise Trouble(f"cannot write {error.filename}: {error.strerror}") from error
-        raise Trouble(why_unreadable(run, error)) from error
+    with opened_run(run) as file:
+        tables = tables_of(file)
+        if "deck" not in file.attrs or not tables:
+            raise Trouble(f"{run} is not a run file of SwarMPI")
+        for name in wanted or sorted(tables):
+            if name not in tables:
+                raise Trouble(f"{run} has no table {name}: it has {', '.join(sorted(tables))}")
+        for name in wanted or sorted(tables):
+            path = folder / f"{run.stem}.{name}.csv"
+            write(path, tables[name])
+            written.append(path)
     return written
 
 
@@ -87,14 +84,9 @@ def main():
     parser.add_argument("--tables", nargs="+", help="only these, e.g. steps validation")
     parser.add_argument("-o", "--output", type=Path, help="folder (default: that of the run file)")
     arguments = parser.parse_args()
-    try:
-        paths = convert(arguments.run, arguments.output or arguments.run.parent, arguments.tables)
-    except Trouble as trouble:
-        print(f"to_csv.py: {trouble}", file=sys.stderr)
-        return 2
+    paths = convert(arguments.run, arguments.output or arguments.run.parent, arguments.tables)
     print("\n".join(map(str, paths)))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(exit_status(main))

@@ -4,6 +4,7 @@
 import csv
 import errno
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,9 +22,11 @@ from whole_file import write_whole
 SCRIPT = Path(__file__).with_name("to_csv.py")
 
 
-def convert(*arguments):
+def convert(*arguments, stdout=subprocess.PIPE):
     command = [sys.executable, "-W", "error", str(SCRIPT), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return subprocess.run(
+        command, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=120, check=False
+    )
 
 
 def write_run(path):
@@ -62,27 +65,54 @@ def test_all_tables_come_back_bit_by_bit(folder):
 
 
 def test_some_tables_into_another_folder(folder):
-    (folder / "csv").mkdir()
-    done = convert(folder / "RUN.h5", "--tables", "steps", "-o", folder / "csv")
-    assert done.returncode == 0, done.stderr
-    assert [path.name for path in (folder / "csv").iterdir()] == ["RUN.steps.csv"]
+    """Which is made where it is missing."""
+    csv = folder / "new" / "csv"
+    for _ in range(2):
+        done = convert(folder / "RUN.h5", "--tables", "steps", "-o", csv)
+        assert done.returncode == 0, done.stderr
+        assert [path.name for path in csv.iterdir()] == ["RUN.steps.csv"]
 
 
 def test_refused(folder):
     (folder / "text.h5").write_text("step,loss\n")
     with h5py.File(folder / "foreign.h5", "w") as file:
         file["weights/values"] = np.zeros(3)
+    write_run(folder / "later.h5")
+    with h5py.File(folder / "later.h5", "a") as file:
+        file.attrs["format"] = "swarmpi run 9"
     for arguments, reason in (
         ([folder / "missing.h5"], "cannot read"),
         ([folder / "text.h5"], "cannot read"),
         ([folder], "is a folder: name the run file in it"),
         ([folder / "foreign.h5"], "is not a run file"),
         ([folder / "RUN.h5", "--tables", "losses"], "no table losses: it has events, steps"),
-        ([folder / "RUN.h5", "-o", folder / "nowhere"], "cannot write"),
+        ([folder / "later.h5"], "later.h5 (`swarmpi run 9`) is in version 9 of its format"),
+        (
+            [folder / "RUN.h5", "-o", folder / "text.h5"],
+            f"cannot write {folder / 'text.h5' / 'RUN.events.csv'}: ",
+        ),
     ):
         done = convert(*arguments)
         assert done.returncode == 2 and reason in done.stderr, (reason, done.stderr)
         assert len(done.stderr.splitlines()) == 1, done.stderr
+
+
+def test_it_ends_quietly_where_nobody_reads_on(folder):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = convert(folder / "RUN.h5", stdout=writer)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (-signal.SIGPIPE, ""), done
+
+
+def test_a_file_that_cannot_be_written_is_named_and_not_the_hidden_one(folder):
+    path = folder / "nowhere" / "RUN.csv"
+    try:
+        write_whole(path, lambda file: None)
+    except OSError as error:
+        assert error.filename == str(path), error
+    else:
+        raise AssertionError("nothing was raised")
 
 
 def test_a_full_disk_is_told_with_the_name_of_the_file(folder):
@@ -103,6 +133,8 @@ def main():
         test_all_tables_come_back_bit_by_bit(Path(name))
         test_some_tables_into_another_folder(Path(name))
         test_refused(Path(name))
+        test_it_ends_quietly_where_nobody_reads_on(Path(name))
+        test_a_file_that_cannot_be_written_is_named_and_not_the_hidden_one(Path(name))
         test_a_full_disk_is_told_with_the_name_of_the_file(Path(name))
     print("to_csv.py: all good")
 

@@ -16,19 +16,15 @@ import struct
 import sys
 from pathlib import Path
 
-import h5py
 import numpy as np
 
+from format_version import opened_run
 from run_names import short_names
-from trouble import why_unreadable
+from trouble import Trouble, exit_status
 from whole_file import write_whole
 
 EVENTS = "events.out.tfevents.swarmpi"
 POLYNOMIAL = 0x82F63B78  # of CRC-32C, lowest bit first
-
-
-class Trouble(Exception):
-    """What a person must know about a file that cannot be converted."""
 
 
 def crc_table():
@@ -113,13 +109,8 @@ def scalars_of(file):
 
 def events_of(path):
     """The bytes of an event file."""
-    try:
-        with h5py.File(path, "r") as file:
-            scalars = scalars_of(file)
-    except KeyError as error:
-        raise Trouble(f"{path} is not a run file of SwarMPI: {error.args[0]}") from error
-    except (OSError, TypeError, ValueError, AttributeError) as error:
-        raise Trouble(why_unreadable(path, error)) from error
+    with opened_run(path) as file:
+        scalars = scalars_of(file)
     if not scalars:
         raise Trouble(f"{path} has no step yet")
     start_s = path.stat().st_mtime - scalars[-1][0]
@@ -153,14 +144,9 @@ def main():
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN.h5", help="run files")
     parser.add_argument("--out", type=Path, required=True, help="what --logdir shall be")
     arguments = parser.parse_args()
-    try:
-        paths = convert(arguments.runs, arguments.out)
-    except Trouble as trouble:
-        print(f"to_tensorboard.py: {trouble}", file=sys.stderr)
-        return 2
+    paths = convert(arguments.runs, arguments.out)
     print("\n".join(map(str, paths)))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(exit_status(main))

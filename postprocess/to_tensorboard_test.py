@@ -142,6 +142,9 @@ def test_refused(folder):
     (folder / "text.h5").write_text("step,loss\n")
     with h5py.File(folder / "foreign.h5", "w") as file:
         file["weights/values"] = np.zeros(3)
+    write_run(folder / "later.h5")
+    with h5py.File(folder / "later.h5", "a") as file:
+        file.attrs["format"] = "swarmpi run 9"
     write_run(folder / "empty.h5", steps=0)
     with h5py.File(folder / "empty.h5", "a") as file:
         for name in ("validation/step", "validation/loss"):
@@ -152,6 +155,7 @@ def test_refused(folder):
         ([folder / "text.h5"], "out", "cannot read"),
         ([folder], "out", "is a folder: name the run file in it"),
         ([folder / "foreign.h5"], "out", "is not a run file"),
+        ([folder / "later.h5"], "out", "(`swarmpi run 9`) is in version 9 of its format"),
         ([folder / "empty.h5"], "out", "has no step yet"),
         ([run, folder / "mine" / ".." / "mine" / "RUN.h5"], "out", "named twice"),
         ([run], "text.h5", "cannot write"),

@@ -105,6 +105,16 @@ def test_prompts(folder, tokenizer):
     assert "numbers of tokens" in run("detokenize.py", folder, text="1 two", status=2)
     assert "has no tokens" in run("detokenize.py", folder, "--encode", "", status=2)
     command = [sys.executable, str(FOLDER / "detokenize.py"), str(folder)]
+    for options, closed, status, said in (
+        ([], "<&-", 2, "standard input is closed"),
+        (["--encode"], "<&-", 2, "standard input is closed"),
+        (["--encode", text], ">&-", 2, "standard output is closed"),
+        (["--encode", text], "<&-", 0, ""),
+    ):
+        shell = ["bash", "-c", f'"$@" {closed}', "bash", *command, *options]
+        done = subprocess.run(shell, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == status and said in done.stderr, done
+        assert len(done.stderr.splitlines()) == (status != 0), done.stderr
     done = subprocess.run(
         command, capture_output=True, text=True, input=f"{ids[0]} 9999", timeout=120, check=True
     )

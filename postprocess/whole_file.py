@@ -10,13 +10,17 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 @contextmanager
 def whole_file(path):
-    """A hidden path to write to, which is renamed to `path` at the end. Raises OSError."""
+    """A hidden path to write to, which is renamed to `path` at the end.
+
+    Raises OSError, which names `path`: nobody has asked for the hidden one.
+    """
     hidden = path.with_name(f".swarmpi-part-{os.getpid()}")
     try:
         yield hidden
         os.replace(hidden, path)
     except OSError as error:
-        if error.errno in NO_ROOM and not error.filename:
+        unnamed = error.errno in NO_ROOM and not error.filename
+        if unnamed or error.filename == str(hidden):
             error.filename = str(path)
         raise
     finally:

@@ -187,6 +187,13 @@ class Export(SwarmpiTest):
         os.rename(self.path("run", "checkpoints"), self.path("gone"))
         self.assertIn(f"no checkpoints in {run[:-3]}.checkpoints, nor", self.refused(run))
 
+    def test_a_run_file_of_a_later_version_is_refused(self):
+        self.trained("run")
+        run = self.path("run", "RUN.h5")
+        with h5py.File(run, "r+") as file:
+            file.attrs["format"] = "swarmpi run 9"
+        self.assertIn("RUN.h5 (`swarmpi run 9`) is in version 9", self.refused(run))
+
     def test_one_of_several_runs_must_be_named(self):
         checkpoints, _ = self.trained("run")
         other = self.path("run", "OTHER.checkpoints")

@@ -212,6 +212,53 @@ class Request(JobScript):
         self.assertIn("there is build-cluster/env.sh", said)
 
 
+class Scripts(JobScript):
+    """Whole scripts, up to the program that they start, or instead of it."""
+
+    def run_script(self, name, **variables):
+        job = {"SWARMPI_SHARE": str(ROOT), "SLURM_JOB_ID": "7", "DECK": self.deck, **variables}
+        path = self.path("bin") + ":" + os.environ["PATH"]
+        return subprocess.run(
+            ["bash", ROOT / "jobscripts" / name],
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env={**os.environ, "PATH": path, **job},
+            timeout=DEADLINE_S,
+            check=False,
+            text=True,
+        )
+
+    def test_a_simulation_has_settings_with_blanks_and_wildcards(self):
+        self.fake("swarmpi", 'printf "%s\\n" "$@"')
+        settings = (
+            "train.steps=5",
+            "links.region={latency_s = 0.01, up_mbps = 20, down_mbps = 20}",
+            'data.paths=["*"]',
+        )
+        run = self.path("a run")
+        for given in (settings, ()):
+            variables = {"SWARMPI_ENV": "", "RUN_DIR": run, "SET": " ".join(given)}
+            done = self.run_script("simulate.slurm", **variables)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            told = ["simulate", self.deck, "--out", f"{run}/RUN.h5"]
+            told += [word for setting in given for word in ("--set", setting)]
+            self.assertEqual(done.stdout.splitlines(), told)
+
+    def test_on_several_nodes_a_folder_with_a_blank_is_refused_where_the_agent_lies_in_it(self):
+        refusal, environment = "my run, which has a blank", "cannot read gone/env.sh"
+        for script, nodes, said in (
+            ("preemptible.slurm", "2", refusal),
+            ("preemptible.slurm", "1", environment),
+            ("train.slurm", "2", environment),
+        ):
+            with self.subTest(script=script, nodes=nodes):
+                job = {"SLURM_JOB_NUM_NODES": nodes, "SWARMPI_ENV": "gone/env.sh"}
+                done = self.run_script(script, RUN_DIR=self.path("my run"), **job)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(said, done.stderr)
+
+
 class Fruitless(JobScript):
     """A start that ends without notice, and without a new checkpoint, may do so for ever."""
 
