@@ -230,7 +230,7 @@ void Peer::start() {
 }
 
 void Peer::ask_to_join(double next_s) {
-  join_request_.emplace(now_s_, next_s).send(membership_, now_s_, outbox_);
+  join_request_.emplace(membership_, now_s_, next_s).send(membership_, now_s_, outbox_);
 }
 
 bool Peer::asks_to_join() const {

@@ -25,6 +25,7 @@ void ReplicaHost::take_part(Term run, bool joins, std::optional<double> born_s) 
   run_ = run;
   joins_ = joins;
   time_ledger_.born(born_s.value_or(now_s_));
+  idle_s_ = communication_s_ = transfer_s_ = 0;  // what went by before was no time of this peer
 }
 
 void ReplicaHost::book_time() {

@@ -3,6 +3,9 @@
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
+#include <optional>
+
+#include "core/clock.hpp"
 
 namespace swarmpi {
 namespace {
@@ -47,12 +50,15 @@ SignalWatch::~SignalWatch() {
 
 void SignalWatch::watch() {
   const timespec often{0, 100'000'000};
-  bool asked = false;
+  const WallClock clock;
+  std::optional<double> asked_s;
   while (!ending_) {
     const int signal = sigtimedwait(&watched_, nullptr, &often);
     if (signal < 0) continue;
-    if (!delivering_ || (asked && signal != SIGUSR1)) die_of(signal);
-    asked = true;
+    if (!delivering_) die_of(signal);
+    if (asked_s && clock.now_s() - *asked_s < kSameRequestS) continue;
+    if (asked_s && signal != SIGUSR1) die_of(signal);
+    if (!asked_s) asked_s = clock.now_s();
     inbox_.post(StopRequested{name_of(signal)});
   }
 }

@@ -11,6 +11,10 @@
 
 namespace swarmpi {
 
+/// A signal that follows another this soon asks for nothing more: `timeout` sends its own to the
+/// process, and once more to its group.
+inline constexpr double kSameRequestS = 0.5;
+
 /// Watches for stop signals while it lives. Must be made before any other thread, for threads
 /// inherit the signal mask. One in a process.
 class SignalWatch {

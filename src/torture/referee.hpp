@@ -34,6 +34,8 @@ class Referee final : public Observer {
 
   /// A peer that was not there at the start will join.
   void expect_newcomer(PeerId peer) { population_.expect_newcomer(peer); }
+  /// Work may take longer than a leader waits at first.
+  void expect_slow_work() { silences_.expect_slow_work(); }
   /// Some do not hear the peer for this time.
   void expect_silence(PeerId peer, double from_s, double until_s) {
     silences_.expect(peer, from_s, until_s);

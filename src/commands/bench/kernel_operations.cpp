@@ -209,7 +209,7 @@ struct KernelOperations::Impl {
   std::deque<std::vector<std::int32_t>> tokens;
   std::deque<std::vector<double>> host_doubles;
   kernels::Contribution contribution;
-  std::uint64_t hash = 0;
+  std::uint64_t hash = 0, hash_before = 0, hash_after = 0;
   std::vector<Operation> list;
 };
 
@@ -443,7 +443,7 @@ void KernelOperations::Impl::add_sums() {
 void KernelOperations::Impl::add_updates() {
   const std::int64_t count = hidden * width;
   const kernels::UpdateParameters parameters{0.9f, 0.95f, 1e-8f, 1e-3f, 0.1f, 1, 0.1f, 0.05f};
-  const auto add = [&](const char* name, bool lamb, double passes) {
+  const auto make_buffers = [&] {
     kernels::UpdateBuffers buffers;
     buffers.new_weights = random_vector(count);
     buffers.old_weights = buffers.new_weights;
@@ -451,19 +451,22 @@ void KernelOperations::Impl::add_updates() {
     buffers.moment2 = floats(count);
     buffers.gradient.rounded = random_vector(count);
     buffers.count = count;
-    list.push_back(
-        {name,
-         [=, this] {
-           if (lamb)
-             backend.update_lamb(hash, buffers, parameters);
-           else
-             backend.update_adamw(hash, buffers, parameters);
-         },
-         {ConstMatrix(buffers.new_weights, 1, count), ConstMatrix(buffers.moment1, 1, count),
-          ConstMatrix(buffers.moment2, 1, count)},
-         0,
-         passes * bytes(count),
-         kPointwiseBound});
+    return buffers;
+  };
+  const auto outputs_of = [&](const kernels::UpdateBuffers& buffers) -> std::vector<Output> {
+    return {ConstMatrix(buffers.new_weights, 1, count), ConstMatrix(buffers.moment1, 1, count),
+            ConstMatrix(buffers.moment2, 1, count)};
+  };
+  const auto add = [&](const char* name, bool lamb, double passes) {
+    const kernels::UpdateBuffers buffers = make_buffers();
+    list.push_back({name,
+                    [=, this] {
+                      if (lamb)
+                        backend.update_lamb(hash, buffers, parameters);
+                      else
+                        backend.update_adamw(hash, buffers, parameters);
+                    },
+                    outputs_of(buffers), 0, passes * bytes(count), kPointwiseBound});
   };
   add("update_adamw", false, 7);
   add("update_lamb", true, 11);  // norms first: reads weights, moments and gradient twice
@@ -477,6 +480,17 @@ void KernelOperations::Impl::add_updates() {
                   0,
                   copied == 0 ? 0 : bytes(count) + copied,
                   0});
+  // How matrices are updated, with the copies that products read: hashed, made anew, hashed.
+  weights.push_back(backend.make_weight(hidden, width));
+  kernels::Weight& updated = *weights.back();
+  const kernels::UpdateBuffers with_copies = make_buffers();
+  backend.refresh(updated, with_copies.old_weights);
+  list.push_back({"update_adamw_and_copies",
+                  [=, this, &updated] {
+                    backend.update_adamw_and_copies(hash, with_copies, parameters,
+                                                    {&updated, &hash_before, &hash_after});
+                  },
+                  outputs_of(with_copies), 0, 7 * bytes(count) + 2 * copied, kPointwiseBound});
   list.push_back({"hash_weights",
                   [=, this] { backend.hash_weights(hash, master, count, 0); },
                   {},

@@ -23,21 +23,31 @@
 #include "report/simulation_progress.hpp"
 #include "report/summary.hpp"
 #include "report/terminal.hpp"
+#include "runtime/signals.hpp"
 
 namespace swarmpi {
 namespace {
 
 volatile std::sig_atomic_t interrupted = 0;
+volatile double interrupted_s = 0;
 
-// INT, TERM and USR1 (of a scheduler) end the run with what there is; a second one ends the
-// process.
+// The first ends the run with what there is, and a later one the process.
+void interrupt(int signal) {
+  const double now_s = HostClock().now_s();
+  if (interrupted == 0) interrupted_s = now_s;
+  interrupted = 1;
+  if (now_s - interrupted_s < kSameRequestS) return;
+  std::signal(signal, SIG_DFL);
+  raise(signal);
+}
+
+// INT, TERM and USR1 (of a scheduler).
 class Interrupts {
  public:
   Interrupts() {
     interrupted = 0;
     struct sigaction action {};
-    action.sa_handler = [](int) { interrupted = 1; };
-    action.sa_flags = SA_RESETHAND;
+    action.sa_handler = interrupt;
     for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &before_[i]);
   }
   ~Interrupts() {

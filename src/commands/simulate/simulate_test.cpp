@@ -126,6 +126,20 @@ TEST_F(Simulate, TheRefereeFindsNothingThatBreaksARule) {
   EXPECT_GE(joins, 1);
 }
 
+// Its time does not begin with that of the run.
+TEST_F(Simulate, APeerThatComesLateHasNotBeenIdleBefore) {
+  const std::string faults = trace("time_s,event,peer\n1,kill,5\n1.2,join,6\n");
+  ASSERT_EQ(run("a.h5", {"faults.mode=emulated", faults, "train.steps=40"}), ExitStatus::good)
+      << complained;
+  const RunFile written = file("a.h5");
+  double told_s = 0, end_s = written.history.steps.back().time_s;
+  for (const PeerRow& row : written.history.peers) {
+    if (row.peer == 6) told_s += row.compute_s + row.idle_s + row.communication_s;
+  }
+  EXPECT_GT(told_s, 0);
+  EXPECT_LT(told_s, end_s - 1.2);
+}
+
 TEST_F(Simulate, AStageThatIsLostGoesBackAndIsCommittedAgain) {
   const std::string faults = trace("time_s,event,peer\n0.3,kill,4\n0.3,kill,5\n0.3,kill,3\n");
   ASSERT_EQ(
@@ -150,6 +164,8 @@ TEST_F(Simulate, ASignalEndsItWithWhatThereIs) {
     std::thread sender([signal = signal] {
       std::this_thread::sleep_for(std::chrono::milliseconds(500));
       ::kill(::getpid(), signal);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      ::kill(::getpid(), signal);  // as `timeout` does
     });
     EXPECT_EQ(run(name, {"train.steps=1000000"}), ExitStatus::stopped);
     sender.join();

@@ -51,6 +51,7 @@ SimulatedSwarm::SimulatedSwarm(const Config& config, std::vector<TraceEvent> fau
   disk_.keeps_journal = check;
   if (check) {
     referee_.emplace(*plan_, membership_, resume_, disk_);
+    referee_->expect_slow_work();
     world_.watch(*referee_);
   }
   for (const PeerId peer : membership_.all()) add(peer, 0);

@@ -11,7 +11,9 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "core/clock.hpp"
 #include "io/descriptor.hpp"
+#include "runtime/signals.hpp"
 
 namespace swarmpi {
 namespace {
@@ -84,9 +86,13 @@ class ChildStart {
 
 EndedChild wait_for(pid_t child, HeldSignals& signals) {
   EndedChild ended;
+  const WallClock clock;
+  double stopped_s = 0;
   while (true) {
     const int signal = signals.next();
     if (signal != SIGCHLD) {
+      if (!ended.stopped) stopped_s = clock.now_s();
+      if (ended.stopped && clock.now_s() - stopped_s < kSameRequestS) continue;
       kill(child, ended.stopped ? SIGTERM : SIGUSR1);
       ended.stopped = true;
       continue;

@@ -60,9 +60,16 @@ TEST(Child, IsToldOnceToStopHoweverThisProcessIsAsked) {
 }
 
 TEST(Child, IsEndedAtTheSecondTime) {
-  const EndedChild ended_now =
-      ended("trap 'kill -INT $PPID' USR1; kill -INT $PPID; sleep 30 & while :; do wait; done");
+  const EndedChild ended_now = ended(
+      "trap 'sleep 0.7; kill -INT $PPID' USR1; kill -INT $PPID; sleep 30 & while :; do wait; done");
   EXPECT_EQ(ended_now.signal, SIGTERM);
+}
+
+// `timeout` asks a process, and then its group.
+TEST(Child, IsNotEndedByASignalThatComesTwiceAtOnce) {
+  const EndedChild stopped =
+      ended("trap 'kill -TERM $PPID; sleep 0.1; exit 7' USR1; kill -TERM $PPID; sleep 30 & wait");
+  EXPECT_EQ(stopped.status, 7);
 }
 
 // Killed it can hand nothing on: what it has started is told by the system.

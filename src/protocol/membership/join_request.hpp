@@ -2,6 +2,7 @@
 // A peer that asks to be let in: a newcomer, or one of which perhaps only a dead leader knew.
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "protocol/membership/membership.hpp"
@@ -9,15 +10,18 @@
 
 namespace swarmpi {
 
-// A newcomer asks to join so often, and gives up after this time.
+// So often a peer asks; one that no view has ever let in gives up after this time. A member goes
+// on, for it pings whoever is to lead, and is no more patient with that one than others are.
 inline constexpr double kAskAgainS = 0.5;
 inline constexpr double kPatienceToJoinS = 30;
 
 class JoinRequest {
  public:
   /// From now on, to be sent at `next_s` first.
-  JoinRequest(double now_s, double next_s)
-      : next_s_(next_s), gives_up_s_(now_s + kPatienceToJoinS) {}
+  JoinRequest(const Membership& membership, double now_s, double next_s)
+      : next_s_(next_s),
+        gives_up_s_(membership.view() ? std::numeric_limits<double>::infinity()
+                                      : now_s + kPatienceToJoinS) {}
 
   /// If it is due: sends it to all that the peer knows of, and again after kAskAgainS.
   void send(const Membership& membership, double now_s, Outbox& outbox) {

@@ -22,8 +22,8 @@ using Tables = std::map<PeerId, TableMessage>;
 class ProgressDeadline {
  public:
   /// `patience_s`: of the first round. It doubles each time that nothing came of one, because a
-  /// microbatch or a reduction may take longer. Where a round was needless the wait before it, to
-  /// its end, may be twice as long from then on, up to kMostTimes this patience.
+  /// microbatch or a reduction may take longer. Where a round was needless the wait that it fell
+  /// into may be twice as long from then on, up to kMostTimes this patience.
   ProgressDeadline(double patience_s, double now_s)
       : most_patience_s_(kMostTimes * patience_s),
         first_patience_s_(patience_s),
@@ -33,9 +33,8 @@ class ProgressDeadline {
 
   void progress(double now_s) {
     const double waited_s = now_s - std::exchange(progress_s_, now_s);
-    if (std::exchange(was_needless_, false)) {
-      first_patience_s_ = std::clamp(2 * waited_s, first_patience_s_, most_patience_s_);
-    }
+    if (caused_round_) waited_in_round_s_ = std::max(waited_in_round_s_, waited_s);
+    if (std::exchange(was_needless_, false)) wait_longer(waited_s);
     since_s_ = now_s;
     patience_s_ = first_patience_s_;
   }
@@ -51,18 +50,26 @@ class ProgressDeadline {
   /// All is repaired; `was_needed`: something had to be done again. Whether the round was begun
   /// because the deadline had passed.
   bool round_ended(bool was_needed) {
+    const double waited_s = std::exchange(waited_in_round_s_, 0);
     was_needless_ = caused_round_ && !was_needed;
+    // What was waited for has come, while tables were awaited.
+    if (waited_s > 0 && std::exchange(was_needless_, false)) wait_longer(waited_s);
     return std::exchange(caused_round_, false);
   }
 
  private:
   static constexpr double kMostTimes = 8;
 
+  void wait_longer(double waited_s) {
+    first_patience_s_ = std::clamp(2 * waited_s, first_patience_s_, most_patience_s_);
+  }
+
   double most_patience_s_;
   double first_patience_s_;  // of a round that follows on progress
   double patience_s_;
   double since_s_;
-  double progress_s_;  // the last time
+  double progress_s_;             // the last time
+  double waited_in_round_s_ = 0;  // the longest wait that has ended in the round under way
   bool caused_round_ = false;
   bool was_needless_ = false;  // the last round, and nothing has come since
 };

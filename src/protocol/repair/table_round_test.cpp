@@ -103,6 +103,18 @@ TEST(ProgressDeadline, AWaitThatNeededNoRoundMayBeTwiceAsLong) {
   EXPECT_TRUE(deadline.passed(1032.1)) << "eight times the first patience at most";
 }
 
+// Tables wait behind the same chunks as what they were asked for.
+TEST(ProgressDeadline, AWaitThatEndedWhileTablesWereAwaitedMayBeTwiceAsLong) {
+  ProgressDeadline deadline(4, 0);
+  deadline.round_at_deadline();
+  deadline.progress(6);
+  deadline.progress(6.5);  // held back
+  deadline.round_ended(false);
+  deadline.progress(7);  // as it is released
+  EXPECT_FALSE(deadline.passed(18.9));
+  EXPECT_TRUE(deadline.passed(19.1));
+}
+
 TEST(ProgressDeadline, ALongWaitWithoutARoundOrForAnotherCauseIsNoReasonToWaitLonger) {
   ProgressDeadline deadline(4, 0);
   deadline.progress(60);  // all had to load

@@ -59,6 +59,7 @@ std::string Silences::ends_alone(double now_s, double waits_s, const Status& sta
 std::string Silences::stores(double now_s, const StoreRecord& record) const {
   const auto* event = std::get_if<EventRow>(&record.row);
   if (event == nullptr || !is_planned_at_a_deadline(*event)) return "";
+  if (slow_work_ && event->detail.ends_with(": 0 microbatches sent again")) return "";
   const double longest_s = 4.1 * patience_s_;
   for (const auto& [peer, silences] : silences_) {
     for (const Silence& silence : silences) {

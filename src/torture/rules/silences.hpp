@@ -23,6 +23,9 @@ class Silences {
   void expect(PeerId peer, double from_s, double until_s) {
     silences_[peer].push_back({from_s, until_s});
   }
+  /// Reductions may take longer than a leader waits at first: rounds at a deadline that find
+  /// nothing to be sent again are no fault.
+  void expect_slow_work() { slow_work_ = true; }
   /// The others hear that the peer has died: nobody waits for it any more.
   void died(double now_s, PeerId peer);
   /// A peer that goes on is to be killed.
@@ -44,6 +47,7 @@ class Silences {
 
   double patience_s_;
   double give_up_after_s_;
+  bool slow_work_ = false;
   std::map<PeerId, double> ordered_s_;  // first
   std::map<PeerId, std::vector<Silence>> silences_;
 };

@@ -51,6 +51,10 @@ TEST(Silences, NothingIsRepairedAtADeadlineUnlessSomebodyWasSilent) {
   EXPECT_EQ(silences.stores(20, StoreRecord{1, StepRow{}}), "");
   EXPECT_EQ(silences.stores(20, at_a_deadline),
             "no work is lost without a death that was noticed: repairs were planned at a deadline");
+  Silences slow(kPatienceS, kGiveUpAfterS);
+  slow.expect_slow_work();
+  EXPECT_EQ(slow.stores(20, repair("at a deadline: 0 microbatches sent again")), "");
+  EXPECT_NE(slow.stores(20, repair("at a deadline: 10 microbatches sent again")), "");
   silences.expect(kPeer, 5, 8);
   EXPECT_EQ(silences.stores(20, at_a_deadline), "") << "others may still wait because of it";
   EXPECT_NE(silences.stores(21, at_a_deadline), "");
