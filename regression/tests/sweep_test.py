@@ -53,6 +53,26 @@ class Sweep(SweepTest):
         self.assertIn("no-such-launcher", err)
         self.assertFalse(os.path.exists(self.path("swept")), err)
 
+    def test_the_words_of_a_launcher_may_be_quoted(self):
+        script = self.path("a launcher.sh")
+        with open(script, "w", encoding="ascii") as file:
+            file.write('echo "$1" >"$0.said"; shift; exec "$@"\n')
+        self.sweep(*RATES, "--launcher", f"sh '{script}' two\\ words")
+        self.assertEqual(Path(script + ".said").read_text("ascii"), "two words\n")
+        for folder in FOLDERS:
+            self.assert_complete(self.run_file(folder))
+
+    def test_a_quote_that_is_not_closed_is_refused(self):
+        _, err = self.sweep(*RATES, "--launcher", "echo 'a b", expect=2)
+        self.assertIn("--launcher: `echo 'a b` has a ' that is not closed", err)
+        self.assertFalse(os.path.exists(self.path("swept")), err)
+
+    def test_of_devices_the_table_shows_what_differs(self):
+        out, _ = self.sweep("--vary", "devices.x={gflops=1},{gflops=2}")
+        heading, *rows = self.table(out)
+        self.assertEqual(heading[:3], ["run", "devices.x.gflops", "steps"])
+        self.assertEqual([row[1] for row in rows], ["1.0", "2.0"])
+
     def test_each_combination_is_the_run_that_it_says(self):
         out, _ = self.sweep(*RATES)
         for folder, rate in zip(FOLDERS, ("1e-3", "3e-3")):

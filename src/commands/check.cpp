@@ -12,6 +12,7 @@
 #include "commands/bench/bench.hpp"
 #include "commands/machines_report.hpp"
 #include "commands/train/preemption.hpp"
+#include "commands/train/start_point.hpp"
 #include "config/deck.hpp"
 #include "config/rules.hpp"
 #include "core/hash.hpp"
@@ -67,6 +68,18 @@ void describe_data(const Config& config, const Dataset& data, std::vector<std::s
       fmt::format("passes over data   {:.3g}", used / as_double(data.train_sequences())));
   for (const std::string& warning : data.warnings()) {
     lines.push_back("WARNING            " + warning);
+  }
+}
+
+/// They are no errors: a resumed run may have more steps.
+void describe_late_faults(const Config& config, std::vector<std::string>& lines) {
+  for (std::size_t i = 0; i < config.faults_at.size(); ++i) {
+    const FaultAt& fault = config.faults_at[i];
+    if (fault.step <= config.train.steps) continue;
+    lines.push_back(fmt::format(
+        "WARNING            faults.at[{}]: the {} of peer {} at step {} will not happen: "
+        "train.steps is {}",
+        i, name_of(fault.event), fault.peer, fault.step, config.train.steps));
   }
 }
 
@@ -553,6 +566,7 @@ std::vector<std::string> check_report(const Config& config, const Dataset& data,
   std::vector<std::string> lines;
   describe_model(config, lines);
   describe_data(config, data, lines);
+  describe_late_faults(config, lines);
   describe_stages(config, between_deaths_s, lines);
   describe_machine(config, lines);
   return lines;
@@ -563,6 +577,7 @@ std::vector<std::string> check_report_of_simulation(Config config, double betwee
   std::vector<std::string> lines;
   describe_model(config, lines);
   lines.push_back("data               none are read: the run is simulated");
+  describe_late_faults(config, lines);
   describe_stages(config, between_deaths_s, lines);
   return lines;
 }
@@ -586,6 +601,7 @@ Status run_check(const CheckOptions& options, std::ostream& out) {
   const Result<std::uint64_t> hash = data.value().scan();
   if (!hash.ok()) return with_place(config, hash.status());
   config.data.hash = hex(hash.value());
+  if (Status known = check_initial_weights(config.model); !known.ok()) return known;
   const Status initial = adopt_initial_weights(config.model);
   if (!initial.ok()) return with_place(config, initial);
 

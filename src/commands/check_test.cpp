@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "commands/bench/bench.hpp"
 #include "config/deck.hpp"
 
 namespace swarmpi {
@@ -121,6 +122,25 @@ TEST_F(Check, ItSaysHowOftenDeathsHaveAReductionBegunAnew) {
       "# WARNING            of the 40 replicas of stage 0 one dies each 10 s; a reduction that has "
       "finished no chunk, in its first 19.4 s, is then begun anew: 5.9 times on average, so that "
       "most of the time is lost: have fewer replicas a stage, for instance by more stages");
+}
+
+// What crosses from one stage to the next within a peer goes over no link.
+TEST_F(Check, OfAPeerThatServesAllStagesNothingGoesOverLinks) {
+  const auto held_up = [this](const std::string& peers) {
+    std::ostringstream out;
+    const Status status =
+        run_check({(folder_ / "deck.toml").string(),
+                   {"compute.fidelity=simulated", "swarm.peers=" + peers,
+                    "links.home={latency_s = 10, up_mbps = 0.001, down_mbps = 0.001}",
+                    R"(devices.t4={gflops = 1e6, overhead_s = 0.5})",
+                    R"(peers=[{device = "t4", link = "home"}])"}},
+                  out);
+    EXPECT_TRUE(status.ok()) << status.message();
+    const auto at = out.str().find("# held up by");
+    return out.str().substr(at, out.str().find('\n', at) - at);
+  };
+  EXPECT_NE(held_up("2").find("link"), std::string::npos) << held_up("2");
+  EXPECT_EQ(held_up("1").find("link"), std::string::npos) << held_up("1");
 }
 
 TEST_F(Check, AFaultTraceThatCannotBeReadIsRefused) {
@@ -238,6 +258,48 @@ TEST_F(Check, DataThatIsMissingIsBadInput) {
       run_check({(folder_ / "deck.toml").string(), {"data.paths=[\"/no-such\"]"}}, out);
   EXPECT_EQ(status.code(), ExitStatus::bad_input);
   EXPECT_EQ(out.str(), "");
+}
+
+TEST_F(Check, AHashWithoutItsFileOfWeightsIsRefused) {
+  std::ostringstream out;
+  const Status status =
+      run_check({(folder_ / "deck.toml").string(), {"model.initial_hash=0123456789abcdef"}}, out);
+  EXPECT_EQ(status.code(), ExitStatus::bad_input);
+  EXPECT_EQ(status.message(),
+            "model.initial_hash is that of a file of weights: name it with model.initial");
+  EXPECT_EQ(out.str(), "");
+}
+
+// Its blocks alone would take gigabytes.
+TEST_F(Check, AModelOfAnyWidthIsDescribedInLittleMemory) {
+  for (const char* devices : {"peers=[]", R"(peers=[{device = "t4"}])"}) {
+    const std::int64_t before = peak_memory_bytes();
+    std::ostringstream out;
+    const Status status = run_check({(folder_ / "deck.toml").string(),
+                                     {"model.width=131072", "devices.t4={gflops = 1e6}", devices}},
+                                    out);
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_LT(peak_memory_bytes() - before, 256 << 20) << devices;
+    for (const char* part : {"\n# parameters         825 G\n", "\n# stage 1 ", "\n# machine  "})
+      EXPECT_NE(out.str().find(part), std::string::npos) << part << "\n" << out.str();
+  }
+}
+
+TEST_F(Check, AFaultAfterTheLastStepIsWarnedOf) {
+  const auto report = [this](const std::string& step) {
+    std::ostringstream out;
+    const Status status =
+        run_check({(folder_ / "deck.toml").string(),
+                   {"faults.mode=emulated", "swarm.peers=3",
+                    "faults.at=[{step = " + step + R"(, peer = 1, event = "kill"}])"}},
+                  out);
+    EXPECT_TRUE(status.ok()) << status.message();
+    return out.str();
+  };
+  EXPECT_NE(report("4").find("# WARNING            faults.at[0]: the kill of peer 1 at step 4 will "
+                             "not happen: train.steps is 3\n"),
+            std::string::npos);
+  EXPECT_EQ(report("3").find("faults.at[0]"), std::string::npos);
 }
 
 TEST_F(Check, TheReferenceNeedsNoDeck) {

@@ -362,7 +362,7 @@ std::string unexpected(const CLI::App& app) {
 }
 
 // The refusal of torture's arguments where they contradict each other or name unknown features.
-std::optional<ParsedLine> refuse_torture(const TortureOptions& torture) {
+std::optional<ParsedLine> refuse_torture(const CLI::App& command, const TortureOptions& torture) {
   for (const auto* features : {&torture.with, &torture.without}) {
     for (const std::string& feature : *features) {
       if (!contains(kFeatures, feature)) {
@@ -375,6 +375,9 @@ std::optional<ParsedLine> refuse_torture(const TortureOptions& torture) {
   if (torture.trace && torture.hash) return refuse("torture: give --trace or --hash, not both");
   if (torture.replay && torture.seed)
     return refuse("torture: --replay names the seed already: leave out --seed");
+  if (torture.replay && command.count("--schedules") > 0)
+    return refuse("torture: --replay runs one schedule: leave out --schedules");
+  if (torture.schedules < 1) return refuse("torture: --schedules must be at least 1");
   const Result<TortureRules> rules = torture_rules(torture);
   if (!rules.ok()) return refuse(rules.status().message());
   return std::nullopt;
@@ -468,7 +471,7 @@ ParsedLine check_arguments(const CLI::App& app, Arguments& arguments) {
     line.command = std::move(arguments.check);
   }
   if (name == "torture") {
-    if (auto refusal = refuse_torture(arguments.torture)) return *std::move(refusal);
+    if (auto refusal = refuse_torture(command, arguments.torture)) return *std::move(refusal);
     line.command = std::move(arguments.torture);
   }
   if (name == "trace") {

@@ -145,6 +145,9 @@ TEST(CommandLine, TortureRefusesWhatItCannotMean) {
   EXPECT_TRUE(contains(refusal({"torture", "--with", "delayed", "--without", "delayed"}), "both"));
   EXPECT_TRUE(contains(refusal({"torture", "--trace"}), "--replay"));
   EXPECT_TRUE(contains(refusal({"torture", "--replay", "1", "--seed", "2"}), "--replay"));
+  EXPECT_TRUE(contains(refusal({"torture", "--replay", "5", "--schedules", "10"}),
+                       "--replay runs one schedule: leave out --schedules"));
+  EXPECT_TRUE(contains(refusal({"torture", "--schedules", "0"}), "must be at least 1"));
   EXPECT_TRUE(parsed<TortureOptions>({"torture", "--hash"}).hash);
   EXPECT_TRUE(contains(refusal({"torture", "--replay", "1", "--hash", "--trace"}), "not both"));
   for (const char* bad : {"-1", "1e3", "x", "99999999999999999999"}) {

@@ -1,8 +1,11 @@
 #include "commands/dispatch.hpp"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <new>
 #include <optional>
@@ -17,11 +20,14 @@
 #include "commands/command_line.hpp"
 #include "commands/info.hpp"
 #include "commands/torture.hpp"
+#include "commands/train/fault_trace.hpp"
 #include "commands/train/handshake.hpp"
 #include "core/text.hpp"
 #include "data/prepare.hpp"
 #include "hardware/preemption_trace.hpp"
+#include "io/descriptor.hpp"
 #include "io/files.hpp"
+#include "io/temporary_file.hpp"
 #include "report/compare.hpp"
 
 namespace swarmpi {
@@ -67,9 +73,22 @@ Status refuse_to_harm(const std::string& path) {
   if (!holds_something(path)) return {};
   if (Status status = refuse_what_is_no_file(path); !status.ok())
     return Status::bad_input("trace: " + status.message());
-  const Result<std::string> there = read_file(path);
-  if (there.ok() && parse_trace(there.value(), path).ok()) return {};
+  if (FaultTrace::read(path).ok()) return {};
   return Status::bad_input("trace: " + path + " exists and is no trace: choose another name");
+}
+
+// Not `stopped`, nor with the words of one: there is no run that could be resumed.
+Status write_trace(const std::string& path, const std::string& text) {
+  TemporaryFile temporary(behind_links(path));
+  Descriptor file = Descriptor::open(temporary.name(), O_WRONLY | O_CREAT | O_EXCL);
+  int error = file.valid() ? write_all(file, text) : errno;
+  if (error == 0) error = sync_descriptor(file);
+  if (error == 0) error = file.close();
+  if (error != 0) {
+    return Status::bad_input("trace: " + path + ": cannot be written: " + std::strerror(error));
+  }
+  const Status published = temporary.publish();
+  return published.ok() ? published : Status::bad_input("trace: " + published.message());
 }
 
 // Writes a random trace of preemptions.
@@ -77,10 +96,7 @@ Status run_trace(const TraceOptions& options, std::ostream& out) {
   if (Status status = refuse_to_harm(options.out); !status.ok()) return status;
   const TraceModel& model = options.model;
   const std::vector<TraceEvent> events = make_trace(model);
-  if (Status status = write_file_durably(behind_links(options.out), trace_text(events));
-      !status.ok()) {
-    return Status::bad_input("trace: " + status.message());
-  }
+  if (Status status = write_trace(options.out, trace_text(events)); !status.ok()) return status;
   const auto joins = std::count_if(events.begin(), events.end(), [](const TraceEvent& event) {
     return event.event == FaultEvent::join;
   });

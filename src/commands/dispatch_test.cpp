@@ -1,12 +1,16 @@
 #include "commands/dispatch.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
+#include "commands/isolated.hpp"
+#include "commands/small_checkpoint_test.hpp"
 #include "io/test_support.hpp"
 
 namespace swarmpi {
@@ -76,6 +80,9 @@ TEST(Commands, ATraceReplacesATraceAndNothingElse) {
   const std::string path = folder / "t.csv";
   const std::vector<std::string> command = {"trace", path, "--peers", "9", "--hours", "100"};
   for (int i = 0; i < 2; ++i) EXPECT_EQ(run(command).status, ExitStatus::good);
+  std::ofstream(path) << "\xEF\xBB\xBF"
+                      << "time_s,event,peer\n1,kill,0\n";
+  EXPECT_EQ(run(command).status, ExitStatus::good) << "a spreadsheet has written it";
   std::ofstream(path) << "[model]\nlayers = 2\n";
   const Printed outcome = run(command);
   EXPECT_EQ(outcome.status, ExitStatus::bad_input);
@@ -83,6 +90,31 @@ TEST(Commands, ATraceReplacesATraceAndNothingElse) {
   EXPECT_EQ(std::filesystem::file_size(path), 19u) << "as it was";
   EXPECT_EQ(run({"trace", folder / "none/t.csv", "--peers", "9", "--hours", "1"}).status,
             ExitStatus::bad_input);
+}
+
+// There is nothing that could be resumed. A limit stands for a full disk.
+TEST(Commands, ATraceThatFindsNoRoomIsJustNotWritten) {
+  const TestFolder folder;
+  const std::string path = folder / "t.csv";
+  const IsolatedResult result = run_isolated([&] {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit most{100, 100};
+    setrlimit(RLIMIT_FSIZE, &most);
+    const Printed outcome = run({"trace", path, "--peers", "99", "--hours", "1000"});
+    return std::to_string(static_cast<int>(outcome.status)) + " " + outcome.error;
+  });
+  EXPECT_EQ(result.answer, "2 swarmpi: trace: " + path + ": cannot be written: File too large\n")
+      << result.crash;
+  EXPECT_EQ(folder.entries(), 0u);
+}
+
+TEST(Commands, InfoKnowsNoPeersOfACheckpoint) {
+  const TestFolder folder;
+  for (const char* name : {"a", "b"}) test::write_checkpoint(test::small_model(), folder / name, 4);
+  const Printed outcome = run({"info", folder / "a/step-4", folder / "b/step-4"});
+  EXPECT_EQ(outcome.status, ExitStatus::good) << outcome.error;
+  // Steps, loss, held out, tokens/s, time, peers, lost.
+  EXPECT_NE(outcome.out.find("      -     0"), std::string::npos) << outcome.out;
 }
 
 // As root somebody would replace /dev/null.

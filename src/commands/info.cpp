@@ -76,6 +76,7 @@ Result<std::string> table_of(const std::vector<std::string>& runs, std::size_t c
     Result<NamedRun> run = NamedRun::open(path);
     if (!run.ok()) return run.status();
     figures.push_back(figures_of(short_name(path), run.value().head(), run.value().rows()));
+    if (!run.value().has_peers()) figures.back().peers.reset();
     if (!run.value().status().ok()) return run.value().status();
   }
   return run_table(figures, columns);

@@ -66,6 +66,7 @@ struct Machine {
 struct Passes {
   double forward_s = 0, backward_s = 0;
   double sends_s = 0, receives_s = 0;
+  double distance_s = 0;  // to the stages before and behind, forth and back
 
   double compute_s() const { return forward_s + backward_s; }
   double slowest_s() const { return std::max({compute_s(), sends_s, receives_s}); }
@@ -74,9 +75,16 @@ struct Passes {
     backward_s += other.backward_s;
     sends_s += other.sends_s;
     receives_s += other.receives_s;
+    distance_s += other.distance_s;
     return *this;
   }
 };
+
+// Passes need none, and JobCosts lists all blocks of them: of the widest models gigabytes.
+std::vector<StageSpec> without_tensors(std::vector<StageSpec> specs) {
+  for (StageSpec& spec : specs) spec.tensors.clear();
+  return specs;
+}
 
 class Report {
  public:
@@ -87,7 +95,7 @@ class Report {
         view_(view),
         workers_(workers),
         between_deaths_s_(between_deaths_s),
-        costs_(config, specs),
+        costs_(config, without_tensors(specs)),
         crossing_(boundary_bytes(config)) {}
 
   std::vector<std::string> lines() {
@@ -114,7 +122,21 @@ class Report {
     return specs_.at(static_cast<std::size_t>(stage.value));
   }
 
-  Passes passes(const Machine& machine, StageId stage) const {
+  double elements_in(StageId stage) const {
+    double elements = 0;
+    for (const TensorInfo& tensor : spec(stage).tensors) elements += as_double(tensor.count());
+    return elements;
+  }
+
+  /// Of the microbatches that cross to this stage, the share that the peer exchanges with others;
+  /// 0 where there is no such stage.
+  double share_of_others(PeerId peer, StageId stage) const {
+    if (stage.value < 0 || stage.value >= std::ssize(specs_)) return 0;
+    const double own = view_.serves(peer, stage) ? 1 : 0;
+    return 1 - own / as_double(std::ssize(view_.replicas(stage)));
+  }
+
+  Passes passes(const Machine& machine, PeerId peer, StageId stage) const {
     Passes passes;
     if (machine.device) {
       const bool again =
@@ -131,11 +153,13 @@ class Report {
       }
       passes.backward_s = costs_.seconds(*machine.device, backward, result);
     }
-    const bool first = spec(stage).has_embedding, last = spec(stage).has_head;
+    const double before = share_of_others(peer, StageId(stage.value - 1));
+    const double behind = share_of_others(peer, stage.next());
     const double gradients = as_double(crossing_.gradients);
     const double activations = as_double(crossing_.activations);
-    passes.sends_s = machine.up_s((first ? 0 : gradients) + (last ? 0 : activations));
-    passes.receives_s = machine.down_s((first ? 0 : activations) + (last ? 0 : gradients));
+    passes.sends_s = machine.up_s(before * gradients + behind * activations);
+    passes.receives_s = machine.down_s(before * activations + behind * gradients);
+    passes.distance_s = 2 * (before + behind) * machine.latency_s();
     return passes;
   }
 
@@ -143,7 +167,7 @@ class Report {
   /// rounded part goes to all.
   double reduction_s(const Machine& machine, StageId stage) const {
     const double replicas = as_double(static_cast<std::int64_t>(view_.replicas(stage).size()));
-    const double elements = as_double(costs_.elements_in(stage));
+    const double elements = elements_in(stage);
     const double others = (replicas - 1) / replicas;
     const double bytes = elements * others * (kPackedBytes + kRoundedBytes);
     const double in_memory = elements * (kSumBytes + others * (kAddendBytes + kCopyBytes));
@@ -161,26 +185,29 @@ class Report {
     return as_double(hops) * 2 * machine.latency_s();
   }
   double update_s(const Machine& machine, StageId stage) const {
-    return machine.memory(kUpdateBytes * as_double(costs_.elements_in(stage)));
+    return machine.memory(kUpdateBytes * elements_in(stage));
   }
 
   double download_s(const Machine& machine, StageId stage) const {
     const double values = as_double(config_.train.delay() + 2);
-    const double bytes = values * kRoundedBytes * as_double(costs_.elements_in(stage));
+    const double bytes = values * kRoundedBytes * elements_in(stage);
     return std::max(machine.down_s(bytes), machine.up_s(bytes)) + 4 * machine.latency_s();
   }
 
   std::string class_line(const std::string& name, const std::set<std::int64_t>& peers) const {
     std::optional<StageId> costliest;
-    for (const std::int64_t peer : peers) {
-      for (const StageId stage : served_by(PeerId(static_cast<std::int32_t>(peer)))) {
+    PeerId peer;  // serves it
+    for (const std::int64_t id : peers) {
+      const PeerId one(static_cast<std::int32_t>(id));
+      for (const StageId stage : served_by(one)) {
         if (!costliest || spec(stage).flops_per_token > spec(*costliest).flops_per_token) {
           costliest = stage;
+          peer = one;
         }
       }
     }
-    const Machine machine(config_, PeerId(static_cast<std::int32_t>(*peers.begin())));
-    const Passes each = passes(machine, *costliest);
+    const Machine machine(config_, peer);
+    const Passes each = passes(machine, peer, *costliest);
     std::string line =
         fmt::format("  {:16} {}, stage {}:", name,
                     counted(static_cast<std::int64_t>(peers.size()), "peer"), costliest->value);
@@ -227,14 +254,13 @@ class Report {
     for (const PeerId peer : replicas) {
       const Machine machine(config_, peer);
       Passes all;
-      for (const StageId served : served_by(peer)) all += passes(machine, served);
+      for (const StageId served : served_by(peer)) all += passes(machine, peer, served);
       rate.per_s += all.slowest_s() > 0 ? 1 / all.slowest_s() : kForEver;
       rate.computing_per_s += all.compute_s() > 0 ? 1 / all.compute_s() : kForEver;
       by_link += all.slowest_s() > all.compute_s() ? 1 : 0;
-      const Passes here = passes(machine, stage);
-      const int cuts = (spec(stage).has_embedding ? 0 : 1) + (spec(stage).has_head ? 0 : 1);
-      rate.flight_s += share * (here.compute_s() + std::max(here.sends_s, here.receives_s) +
-                                2 * cuts * machine.latency_s());
+      const Passes here = passes(machine, peer, stage);
+      rate.flight_s +=
+          share * (here.compute_s() + std::max(here.sends_s, here.receives_s) + here.distance_s);
     }
     rate.by_link = 2 * by_link > static_cast<std::int64_t>(replicas.size());
     return rate;
@@ -293,7 +319,7 @@ class Report {
   double slowest_answer_s(StageId stage) const {
     const std::vector<PeerId>& replicas = view_.replicas(stage);
     const double others = as_double(std::ssize(replicas)) - 1;
-    const double sums = as_double(costs_.elements_in(stage)) * kPackedBytes / (others + 1);
+    const double sums = elements_in(stage) * kPackedBytes / (others + 1);
     double slowest_s = 0;
     for (const PeerId peer : replicas) {
       const Machine machine(config_, peer);
@@ -352,7 +378,7 @@ class Report {
                   : "");
   }
   double sums_round_the_ring_s(StageId stage) const {
-    const double bytes = as_double(costs_.elements_in(stage)) * kPackedBytes;
+    const double bytes = elements_in(stage) * kPackedBytes;
     double slowest_s = 0;
     for (const PeerId peer : view_.replicas(stage)) {
       const Machine machine(config_, peer);

@@ -23,6 +23,8 @@ class NamedRun {
   TableRows& rows() { return reader_ ? reader_->rows() : stored_->rows; }
   /// Of a run file some rows may be unreadable: to be asked after rows.
   Status status() const { return reader_ ? reader_->status() : Status(); }
+  /// Whether there are rows of its peers: a checkpoint has none.
+  bool has_peers() const { return about_.empty(); }
   /// Lines that say which checkpoint it is, with line ends; "" of other runs.
   const std::string& about() const { return about_; }
 

@@ -179,6 +179,21 @@ std::vector<DeckDifference> deck_differences(const Config& a, const Config& b) {
   return differences;
 }
 
+std::vector<DeckValue> deck_values(const Config& config) {
+  std::vector<DeckValue> values;
+  for (const KeySpec& key : schema()) values.push_back({key.full_name(), value_text(config, key)});
+  for (const TableSpec& table : tables()) {
+    for (std::size_t row = 0; row < table.count(config); ++row) {
+      const Config one = table.alone(config, row);
+      const std::string id = table.row_id(config, row) + ".";
+      for (const KeySpec& key : table.keys) {
+        values.push_back({id + std::string(key.name), value_text(one, key)});
+      }
+    }
+  }
+  return values;
+}
+
 bool may_change_on_resume(const std::string& key, bool cuts_matter) {
   if (cuts_matter && (key == "swarm.stages" || key == "swarm.cuts")) return false;
   const auto& keys = schema();

@@ -37,6 +37,14 @@ struct DeckDifference {
 };
 std::vector<DeckDifference> deck_differences(const Config& a, const Config& b);
 
+/// A key and its value, as it stands in a deck.
+struct DeckValue {
+  std::string key, value;
+};
+/// All keys of the resolved deck in its order, those of tables by their rows: `train.lr`,
+/// `devices.t4.gflops`, `routes[0].mbps`.
+std::vector<DeckValue> deck_values(const Config& config);
+
 /// Whether a resumed run may differ from its checkpoint's deck in this key (docs/running.md).
 /// `cuts_matter`: in either.
 bool may_change_on_resume(const std::string& key, bool cuts_matter);

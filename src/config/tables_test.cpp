@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "config/deck.hpp"
 #include "config/machine_rules.hpp"
 
@@ -368,6 +370,19 @@ TEST(Tables, DifferencesShowAllRowsAndMayBeOnResume) {
   EXPECT_EQ(differences[1].b, "[]");
   for (const char* key : {"devices", "links", "sites", "routes", "peers", "faults.at"})
     EXPECT_TRUE(may_change_on_resume(key, false));
+}
+
+TEST(Tables, EachValueOfARowHasAKeyOfItsOwn) {
+  std::map<std::string, std::string> values;
+  for (const DeckValue& of : deck_values(config_of(kDeck))) {
+    EXPECT_TRUE(values.emplace(of.key, of.value).second) << of.key;
+  }
+  EXPECT_EQ(values.at("model.layers"), std::to_string(config_of(kDeck).model.layers));
+  EXPECT_EQ(values.at("devices.slow.gflops"), "20.5");
+  EXPECT_EQ(values.at("devices.fast.gflops"), "80.0");
+  EXPECT_EQ(values.at("peers[0].device"), "\"slow\"");
+  EXPECT_TRUE(values.contains("faults.at[0].step"));
+  EXPECT_FALSE(values.contains("devices"));
 }
 
 }  // namespace

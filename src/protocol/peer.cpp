@@ -660,6 +660,8 @@ void Peer::abstain(const std::string& why, std::optional<PeerId> to) {
     return end_for_all(Status::stopped(fmt::format("{}; {}", why, ending_words::kNobodyCanStore)));
   }
   outbox_.act(AbandonLane{Lane::run});
+  // Who has come back since the last view stands in no other: this leader publishes none any more.
+  if (leader_) membership_.merge(leader_->view().order());
   const LeadingOrder& order = membership_.abstain(to);
   for (const PeerId peer : others()) outbox_.send(peer, AbstainMessage{why, order});
   leader_.reset();
@@ -797,7 +799,7 @@ void Peer::set_timer() {
   };
   no_later_than(finishes_at_s_);
   if (join_request_) no_later_than(join_request_->due_s());
-  if (leader_) no_later_than(leader_->gives_up_s());
+  if (leader_ && !suspension_.active()) no_later_than(leader_->gives_up_s());
   const double soon_s = now_s_ + failure_detector_.period_s();
   const bool watches = replica_host_.runs_a_job() || run_lane_.busy() || stages_lane_.busy();
   if (watches && (!due_s || *due_s > soon_s)) {

@@ -687,6 +687,51 @@ TEST(Succession, WhoIsToLeadAndAbstainsKnowsWhoWorksAgain) {
   EXPECT_TRUE(told[0].second.order.comes_before(PeerId(0), PeerId(1)));
 }
 
+// It comes back while the checkpoint is looked up to which all fall back, from a disk that hangs:
+// so no view is published.
+TEST(Succession, ALeaderThatHandsOverTellsWhoHasComeBackSinceItsLastView) {
+  const auto next = peer(1);
+  next->handle(Started{}, 0);
+  hears(*next, 0, ViewMessage{share(first_view()), nullptr});
+  hears(*next, 0, AbstainMessage{"a disk hangs", {{{PeerId(0), 1}}}});
+  next->handle(TermCreated{Term(2), true}, 1);
+  const ViewNumber of_term_2{Term(2), 1};
+  for (const std::int32_t id : {0, 2}) hears(*next, id, InquiryAnswer{Term(2)});
+  const Actions begun = hears(*next, 3, InquiryAnswer{Term(2)});
+  for (const Send& own : all_of<Send>(begun)) {
+    if (own.to != PeerId(1)) continue;
+    for (const auto& [to, table] :
+         sent<TableMessage>(next->handle(MessageArrived{PeerId(1), own.message}, 1))) {
+      hears(*next, 1, table, of_term_2);
+    }
+  }
+  TableMessage of_a_later_history;
+  of_a_later_history.view = of_term_2;
+  of_a_later_history.incarnation = Incarnation(5);
+  for (const std::int32_t id : {0, 2}) hears(*next, id, of_a_later_history, of_term_2);
+  EXPECT_EQ(all_of<LoadManifest>(hears(*next, 3, of_a_later_history, of_term_2)).size(), 1u);
+  hears(*next, 0, AbleMessage{1}, of_term_2);
+  std::vector<std::pair<PeerId, AbstainMessage>> told;
+  for (double now_s = 1; now_s < 150 && told.empty(); now_s += 0.2) {
+    const auto handle = [&](const Event& event) {
+      const Actions actions = next->handle(event, now_s);
+      for (auto& abstain : sent<AbstainMessage>(actions)) told.push_back(std::move(abstain));
+      return actions;
+    };
+    const auto answer = [&](PeerId from, MessageBody body) {
+      handle(MessageArrived{from, {Incarnation(), of_term_2, std::move(body)}});
+    };
+    for (const std::int32_t id : {0, 2, 3}) answer(PeerId(id), PongMessage{now_s});
+    const Actions actions = handle(WorkProbed{0, {0, 0, "a read", 0}, {}});
+    for (const auto& [to, message] : sent<TryMessage>(actions)) {
+      answer(to, TriedMessage{message.number});
+    }
+    handle(TimerDue{});
+  }
+  ASSERT_FALSE(told.empty());
+  EXPECT_FALSE(told[0].second.order.abstains(PeerId(0)));
+}
+
 // Messages of two senders come in any order.
 // Only some have had the dead leader's view; a disk that works again counts for all.
 TEST(Succession, WhoIsToLeadHearsOfADiskThatWorksFromOneWhoKnowsALaterView) {

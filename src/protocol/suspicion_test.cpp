@@ -392,6 +392,25 @@ TEST(Suspicion, APeerThatWasStoppedForLongDoesNothingUntilAnotherAnswers) {
   EXPECT_TRUE(peer.killed.empty());
 }
 
+// The others have had time enough to answer meanwhile, but whoever was stopped decides nothing.
+TEST(Suspicion, ALeaderThatWasStoppedGivesNobodyUpBeforeAnotherAnswers) {
+  Listener leader(0);
+  leader.wait_until(1, {1, 2, 3});
+  leader.peer->handle(StopRequested{"SIGUSR1"}, leader.now_s);
+  for (const std::int32_t id : {1, 2, 3}) leader.hears(id, NoticeMessage{"SIGUSR1"});
+  leader.peer->handle(RecordDurable{1}, leader.now_s);
+  leader.peer->handle(EndDurable{}, leader.now_s);
+  for (const std::int32_t id : {1, 2}) leader.hears(id, EndHeard{});
+  leader.now_s = 60;
+  for (const Action& action : leader.peer->handle(TimerDue{}, leader.now_s)) {
+    const auto* timer = std::get_if<SetTimer>(&action);
+    if (timer != nullptr) EXPECT_GT(timer->due_s, leader.now_s);
+  }
+  EXPECT_FALSE(leader.peer->done());
+  leader.hears(1, PongMessage{60});
+  EXPECT_TRUE(leader.peer->done());
+}
+
 TEST(Suspicion, APeerThatWasTakenForDeadIsFencedAndEnds) {
   Listener other(2);
   other.peer->handle(PeerLost{PeerId(1)}, 0);

@@ -21,6 +21,8 @@ namespace {
 
 // The end of a longer value is shown: of paths it says more than the beginning.
 constexpr std::size_t kLongestValue = 28;
+// In the place of a value that a run does not have.
+constexpr char kNone[] = "-";
 
 template <class Row>
 void for_each_row(TableRows& rows, const std::function<void(const Row&)>& use) {
@@ -47,7 +49,9 @@ void add_steps(RunFigures& figures, TableRows& rows) {
   figures.seconds = figures.time_s - from_s.value_or(0);
 }
 
-std::string number(double value) { return std::isnan(value) ? "-" : fmt::format("{:.4f}", value); }
+std::string number(double value) {
+  return std::isnan(value) ? kNone : fmt::format("{:.4f}", value);
+}
 
 std::string shortened(const std::string& value) {
   if (value.size() <= kLongestValue) return value;
@@ -65,6 +69,10 @@ struct Column {
   std::vector<std::string> values;
 };
 
+std::size_t different(const std::vector<std::string>& values) {
+  return std::set(values.begin(), values.end()).size();
+}
+
 class Columns {
  public:
   explicit Columns(const std::vector<RunFigures>& runs) : runs_(runs) {}
@@ -78,8 +86,7 @@ class Columns {
   void add_difference(const std::string& heading,
                       const std::function<std::string(const RunFigures&)>& value) {
     add(heading, value);
-    const std::vector<std::string>& values = columns_.back().values;
-    if (std::set(values.begin(), values.end()).size() < 2) columns_.pop_back();
+    if (different(columns_.back().values) < 2) columns_.pop_back();
   }
   void add(Column column) { columns_.push_back(std::move(column)); }
 
@@ -101,22 +108,29 @@ bool tells_where_it_writes(const std::string& key) {
   return key == "output.run" || key == "output.checkpoint";
 }
 
-/// The keys in which decks differ from the first, in the order in which they are found, with the
-/// value of each run.
+/// Long values are cut where that leaves them as different as they are.
+std::vector<std::string> shortened(const std::vector<std::string>& values) {
+  std::vector<std::string> all;
+  for (const std::string& value : values) all.push_back(shortened(value));
+  return different(all) == different(values) ? all : values;
+}
+
+/// The keys in which decks differ, in the order in which they are found, with the value of each
+/// run.
 std::vector<Column> deck_columns(const std::vector<Config>& decks) {
-  std::vector<Column> columns;
-  for (std::size_t i = 1; i < decks.size(); ++i) {
-    for (const DeckDifference& difference : deck_differences(decks[0], decks[i])) {
-      if (tells_where_it_writes(difference.key)) continue;
-      auto found = std::find_if(columns.begin(), columns.end(), [&](const Column& column) {
-        return column.heading == difference.key;
-      });
-      if (found == columns.end()) {
-        const std::vector<std::string> firsts(decks.size(), shortened(difference.a));
-        found = columns.insert(columns.end(), Column{difference.key, firsts});
-      }
-      found->values[i] = shortened(difference.b);
+  std::vector<Column> all;
+  std::map<std::string, std::size_t> found;  // in `all`
+  for (std::size_t i = 0; i < decks.size(); ++i) {
+    for (const DeckValue& of : deck_values(decks[i])) {
+      const auto [at, is_new] = found.try_emplace(of.key, all.size());
+      if (is_new) all.push_back({of.key, std::vector<std::string>(decks.size(), kNone)});
+      all[at->second].values[i] = of.value;
     }
+  }
+  std::vector<Column> columns;
+  for (const Column& column : all) {
+    if (tells_where_it_writes(column.heading) || different(column.values) < 2) continue;
+    columns.push_back({column.heading, shortened(column.values)});
   }
   return columns;
 }
@@ -145,8 +159,8 @@ std::string steps_text(const RunFigures& run) {
 }  // namespace
 
 RunFigures figures_of(const std::string& name, const RunFileHead& head, TableRows& rows) {
-  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-  RunFigures figures{.name = name, .head = head, .loss = kNone, .held_out = kNone};
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  RunFigures figures{.name = name, .head = head, .loss = kNan, .held_out = kNan};
   add_steps(figures, rows);
   for_each_row<ValidationRow>(rows, [&](const ValidationRow& row) { figures.held_out = row.loss; });
   std::set<std::int64_t> peers, lost;
@@ -173,10 +187,11 @@ std::string run_table(const std::vector<RunFigures>& runs, std::size_t columns) 
   table.add("held out", [](const RunFigures& run) { return number(run.held_out); });
   table.add("tokens/s", [](const RunFigures& run) {
     const bool known = run.seconds > 0;
-    return known ? fmt::format("{:.0f}", static_cast<double>(run.tokens) / run.seconds) : "-";
+    return known ? fmt::format("{:.0f}", static_cast<double>(run.tokens) / run.seconds) : kNone;
   });
   table.add("time", [](const RunFigures& run) { return duration_text(run.time_s); });
-  table.add("peers", [](const RunFigures& run) { return std::to_string(run.peers); });
+  table.add("peers",
+            [](const RunFigures& run) { return run.peers ? std::to_string(*run.peers) : kNone; });
   table.add("lost", [](const RunFigures& run) { return std::to_string(run.lost); });
   const bool all_good = std::all_of(runs.begin(), runs.end(), [](const RunFigures& run) {
     return run.head.complete && run.head.verdict == "valid";

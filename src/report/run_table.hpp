@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,17 +20,18 @@ struct RunFigures {
   double loss = 0;           ///< the last; NaN where there are no steps
   double held_out = 0;       ///< the last; NaN where there is none
   std::int64_t tokens = 0;
-  double seconds = 0;      ///< in which they were trained on
-  double time_s = 0;       ///< of the last step
-  std::int64_t peers = 0;  ///< that did a microbatch
-  std::int64_t lost = 0;   ///< peers that died
+  double seconds = 0;                     ///< in which they were trained on
+  double time_s = 0;                      ///< of the last step
+  std::optional<std::int64_t> peers = 0;  ///< that did a microbatch; none: nobody knows
+  std::int64_t lost = 0;                  ///< peers that died
 };
 
 /// Reads each row but those of throughput once; its memory does not grow with their number.
 RunFigures figures_of(const std::string& name, const RunFileHead& head, TableRows& rows);
 
 /// A line for each run, with the keys of the deck in which they differ (but for where they write),
-/// versions and fingerprints where these differ, and verdicts where not all are valid and complete.
+/// each value of a table's row by itself, versions and fingerprints where these differ, and
+/// verdicts where not all are valid and complete.
 std::string run_table(const std::vector<RunFigures>& runs, std::size_t columns);
 
 }  // namespace swarmpi

@@ -96,6 +96,62 @@ TEST(RunTable, EveryRunHasItsValueOfAKeyInWhichOnlyOneDiffers) {
   EXPECT_NE(table.find("c         0.5"), std::string::npos) << table;
 }
 
+RunFile run_on(const std::vector<DeviceConfig>& devices) {
+  RunFile run = run_with(0.001, 1);
+  Config config = parse_deck(run.deck, "deck", {}).value();
+  config.devices = devices;
+  run.deck = resolved_deck(config);
+  return run;
+}
+
+DeviceConfig device(const std::string& name, double gflops) {
+  DeviceConfig device;
+  device.name = name;
+  device.gflops = gflops;
+  return device;
+}
+
+TEST(RunTable, OfTablesItShowsTheValuesThatDiffer) {
+  EXPECT_EQ(run_table({figures("a", run_on({device("x", 1), device("y", 3)})),
+                       figures("b", run_on({device("x", 2), device("y", 3)}))},
+                      99),
+            "run  devices.x.gflops  steps    loss  held out  tokens/s  time  peers  lost\n"
+            "a                 1.0      3  1.0000    2.0000        10  0:40      0     0\n"
+            "b                 2.0      3  1.0000    2.0000        10  0:40      0     0\n"
+            "loss and held out: the last, in nats per token\n");
+  const std::string table =
+      run_table({figures("a", run_on({})), figures("b", run_on({device("x", 7)}))}, 500);
+  EXPECT_EQ(table.find("run  devices.x.gflops  "), 0u) << table;
+  EXPECT_NE(table.find("\na                   -  "), std::string::npos) << table;
+  EXPECT_NE(table.find("\nb                 7.0  "), std::string::npos) << table;
+}
+
+TEST(RunTable, ALongValueIsCutOnlyWhereWhatIsLeftDiffers) {
+  const auto run_of = [](const std::string& text) {
+    RunFile run = run_with(0.001, 1);
+    Config config = parse_deck(run.deck, "deck", {}).value();
+    config.data.paths = {text};
+    run.deck = resolved_deck(config);
+    return run;
+  };
+  const std::string folder(30, 'f');
+  const std::string ends =
+      run_table({figures("a", run_of(folder + "/1")), figures("b", run_of(folder + "/2"))}, 500);
+  EXPECT_NE(ends.find("  ...fffff"), std::string::npos) << ends;
+  const std::string begins =
+      run_table({figures("a", run_of("1/" + folder)), figures("b", run_of("2/" + folder))}, 500);
+  EXPECT_NE(begins.find("[\"1/fff"), std::string::npos) << begins;
+  EXPECT_NE(begins.find("[\"2/fff"), std::string::npos) << begins;
+}
+
+TEST(RunTable, WhereNobodyKnowsThePeersThereIsNoNumberOfThem) {
+  RunFigures unknown = figures("b", run_with(0.001, 1));
+  unknown.peers.reset();
+  const std::string table = run_table({figures("a", run_with(0.001, 1)), unknown}, 200);
+  EXPECT_NE(table.find("0:40      0     0\n"), std::string::npos) << table;
+  EXPECT_NE(table.find("0:40      -     0\n"), std::string::npos) << table;
+}
+
 TEST(RunTable, ADeckThatCannotBeReadIsNamed) {
   RunFile other = run_with(0.001, 2.5);
   other.deck = "who = knows";

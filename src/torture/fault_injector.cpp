@@ -48,6 +48,7 @@ void FaultInjector::asked(double now_s, PeerId peer, const Action& action) {
   }
   const auto* lost = send == nullptr ? nullptr : std::get_if<LostMessage>(&send->message.body);
   if (lost != nullptr && lost->peer == peer) std::erase(living_, peer);  // a leader that leaves
+  if (std::holds_alternative<CreateTerm>(action)) kill_whom_it_has_lost(now_s, peer);
   if (!due_.empty()) inject_due(now_s, MomentKind::Of::action);
   if (armed_.empty()) return;
   Occurrence occurrence{peer, {}, kind_of(action)};
@@ -222,7 +223,6 @@ std::string FaultInjector::cut_links(double now_s, const Fault& fault,
                   : !one_way                           ? "from"
                   : fault.inward                       ? "off what comes from"
                                                        : "off what it sends to");
-  // A leader whom one peer takes for dead is deposed by it.
   const auto leads = [this](PeerId peer) { return peer == view_->leader(); };
   bool cuts = false;
   for (std::size_t i = 1; i < ends.size(); ++i) {
@@ -236,11 +236,23 @@ std::string FaultInjector::cut_links(double now_s, const Fault& fault,
     if (!one_way || !fault.inward) world_.cut(first, ends[i], fault.duration_s, fault.reachable);
     if (!one_way || fault.inward) world_.cut(ends[i], first, fault.duration_s, fault.reachable);
     if (fault.kind != Fault::Kind::lose_link) continue;
+    lost_links_.emplace_back(first, ends[i]);
     for (const PeerId end : {first, ends[i]}) referee_.expect_false_death(end);
     world_.post(now_s, first, PeerLost{ends[i]});
     world_.post(now_s, ends[i], PeerLost{first});
   }
   return cuts ? text : "";
+}
+
+void FaultInjector::kill_whom_it_has_lost(double now_s, PeerId leader) {
+  for (const auto& [one, other] : lost_links_) {
+    if (one != leader && other != leader) continue;
+    const PeerId lost = one == leader ? other : one;
+    if (!may_die(lost)) continue;
+    world_.kill(lost);
+    text_ += fmt::format(", at event {} ({:.6f} s) kills {}, which peer {} is to lead without",
+                         world_.events(), now_s, lost.value, leader.value);
+  }
 }
 
 void FaultInjector::inject(double now_s, const Fault& fault, const std::vector<PeerId>& victims) {

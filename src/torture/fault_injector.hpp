@@ -55,6 +55,9 @@ class FaultInjector final : public Observer {
   std::string apply(double now_s, const Fault& fault, const std::vector<PeerId>& victims);
   bool flip_bit(PeerId peer);
   std::string cut_links(double now_s, const Fault& fault, const std::vector<PeerId>& ends);
+  /// A leader whom a live peer takes for dead is deposed by it, and the run may lose both: so those
+  /// who take the peer that is to lead for dead die first.
+  void kill_whom_it_has_lost(double now_s, PeerId leader);
   void inject_due(double now_s, std::optional<MomentKind::Of> after);
 
   const FaultSchedule& schedule_;
@@ -64,6 +67,7 @@ class FaultInjector final : public Observer {
   std::vector<PeerId> living_;  // by id; those who have finished among them
   std::vector<Armed> armed_;
   std::vector<Due> due_;
+  std::vector<std::pair<PeerId, PeerId>> lost_links_;
   FaultCounts counts_{};
   MomentCounts moments_{};
   std::string text_ = "nothing";

@@ -6,13 +6,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <sstream>
 #include <system_error>
 #include <utility>
 
 #include "commands/info.hpp"
 #include "commands/sweep/child.hpp"
 #include "commands/sweep/planned_runs.hpp"
+#include "commands/sweep/shell_words.hpp"
 #include "commands/sweep/slurm_array.hpp"
 #include "core/text.hpp"
 #include "report/terminal.hpp"
@@ -22,13 +22,6 @@ namespace swarmpi {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::vector<std::string> words_of(const std::string& text) {
-  std::istringstream in(text);
-  std::vector<std::string> words;
-  for (std::string word; in >> word;) words.push_back(word);
-  return words;
-}
 
 // The words before the program that start it on so many ranks.
 std::vector<std::string> mpirun_words(std::int64_t ranks) {
@@ -65,8 +58,10 @@ std::string drawing_script() {
 
 class Sweep {
  public:
-  Sweep(const SweepOptions& options, std::vector<PlannedRun> runs, std::ostream& out)
-      : options_(options), runs_(std::move(runs)), out_(out) {}
+  /// `launcher`: the words of options.launcher.
+  Sweep(const SweepOptions& options, std::vector<std::string> launcher,
+        std::vector<PlannedRun> runs, std::ostream& out)
+      : options_(options), launcher_(std::move(launcher)), runs_(std::move(runs)), out_(out) {}
 
   /// Errors: what ended the sweep before it has tried all runs.
   Status run_all();
@@ -84,6 +79,7 @@ class Sweep {
   void print_picture(const std::vector<std::string>& files);
 
   const SweepOptions& options_;
+  const std::vector<std::string> launcher_;
   const std::vector<PlannedRun> runs_;
   std::ostream& out_;
   HeldSignals signals_;  // also between two runs, and while the table is made
@@ -101,8 +97,7 @@ bool Sweep::has_ended(const PlannedRun& run) const {
 }
 
 std::vector<std::string> Sweep::command_of(const PlannedRun& run, bool begun) const {
-  std::vector<std::string> words =
-      options_.ranks ? mpirun_words(*options_.ranks) : words_of(options_.launcher);
+  std::vector<std::string> words = options_.ranks ? mpirun_words(*options_.ranks) : launcher_;
   words.insert(words.end(), {this_program(), "train", options_.deck, "--out", run.run_file()});
   for (const std::string& setting : run.settings) words.insert(words.end(), {"--set", setting});
   words.insert(words.end(), {"--set", "output.checkpoint=" + run.checkpoints()});
@@ -202,6 +197,10 @@ ExitStatus say(const Status& status, std::ostream& error) {
 }  // namespace
 
 ExitStatus run_sweep(const SweepOptions& options, std::ostream& out, std::ostream& error) {
+  Result<std::vector<std::string>> launcher = shell_words(options.launcher);
+  if (!launcher.ok()) {
+    return say(Status::bad_input("--launcher: " + launcher.status().message()), error);
+  }
   Result<std::vector<PlannedRun>> runs = plan_runs(options);
   if (!runs.ok()) return say(runs.status(), error);
   if (options.print_slurm) {
@@ -210,7 +209,7 @@ ExitStatus run_sweep(const SweepOptions& options, std::ostream& out, std::ostrea
   }
   if (const Status status = check_data(options, runs.value()); !status.ok())
     return say(status, error);
-  Sweep sweep(options, std::move(runs).value(), out);
+  Sweep sweep(options, std::move(launcher).value(), std::move(runs).value(), out);
   const Status status = sweep.run_all();
   if (status.code() != ExitStatus::bad_input) sweep.print_results();
   out.flush();

@@ -18,7 +18,7 @@ struct SweepOptions {
   std::vector<std::string> vary = {};      ///< `train.lr=1e-3,3e-3`
   std::string out = {};                    ///< folder; "": named after the deck
   std::optional<std::int64_t> ranks = {};  ///< of each run, under mpirun; none: one process
-  std::string launcher = {};               ///< words that start each run instead; "": none
+  std::string launcher = {};  ///< words, as a shell splits them, that start each run; "": none
   bool print_slurm = false;
   bool quiet = false;
 };

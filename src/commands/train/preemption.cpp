@@ -9,9 +9,9 @@
 #include <set>
 #include <utility>
 
+#include "commands/train/fault_trace.hpp"
 #include "core/random.hpp"
 #include "emulation/peer_placement.hpp"
-#include "io/files.hpp"
 
 namespace swarmpi {
 namespace {
@@ -48,18 +48,20 @@ std::string refusal(const TraceEvent& event, const FaultsConfig& faults, std::in
 Result<std::vector<TraceEvent>> read_trace(const FaultsConfig& faults, std::int64_t ranks,
                                            double run_time_s) {
   if (faults.trace.empty()) return std::vector<TraceEvent>();
-  const Result<std::string> text = read_file(faults.trace);
-  if (!text.ok()) return Status::bad_input("faults.trace: " + text.status().message());
-  Result<std::vector<TraceEvent>> events = parse_trace(text.value(), faults.trace);
-  if (!events.ok()) return Status::bad_input("faults.trace: " + events.status().message());
+  const Result<FaultTrace> trace = FaultTrace::read(faults.trace);
+  if (!trace.ok()) return Status::bad_input("faults.trace: " + trace.status().message());
+  const std::vector<TraceEvent>& events = trace.value().events();
   std::set<std::int64_t> newcomers;
-  for (const TraceEvent& event : events.value()) {
+  for (const TraceEvent& event : events) {
     if (event.event == FaultEvent::join) newcomers.insert(event.peer);
     const bool known =
         event.time_s < run_time_s || event.peer < ranks || newcomers.contains(event.peer);
     const std::string why = refusal(event, faults, ranks, known);
     if (!why.empty()) return Status::bad_input("faults.trace: " + faults.trace + ": " + why);
   }
+  // At a resume who was dead is replaced.
+  const Status order = run_time_s == 0 ? trace.value().check_order() : Status();
+  if (!order.ok()) return Status::bad_input("faults.trace: " + order.message());
   return events;
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <fstream>
 
+#include "hardware/preemption_model.hpp"
 #include "io/test_support.hpp"
 
 namespace swarmpi {
@@ -120,6 +121,60 @@ TEST_F(PreemptionTest, WhatARunCannotDoIsRefused) {
   EXPECT_NE(refusal("1,kill\n").find("t.csv:1: expected time_s,event,peer"), std::string::npos);
   config_.faults.trace = folder_ / "none.csv";
   EXPECT_EQ(preemption_of(config_, 0, {4}).status().code(), ExitStatus::bad_input);
+}
+
+TEST_F(PreemptionTest, WhatCannotHappenInOneGoIsRefused) {
+  config_.faults.mode = FaultsMode::emulated;
+  const std::string path = folder_ / "t.csv";
+  EXPECT_EQ(refusal("time_s,event,peer\n9,kill,1\n\n2,kill,1\n"),
+            "faults.trace: " + path +
+                ":2: kill of peer 1 at 9 s: it has died at 2 s: leave the line out");
+  EXPECT_EQ(refusal("1,stop,2\n2,continue,3\n"),
+            "faults.trace: " + path +
+                ":2: continue of peer 3 at 2 s: there is no stop before it: leave the line out");
+  EXPECT_EQ(refusal("1,stop,2\n2,heal,2\n"),
+            "faults.trace: " + path +
+                ":2: heal of peer 2 at 2 s: there is no cut before it: leave the line out");
+  EXPECT_NE(refusal("1,cut,2\n2,heal,2\n3,heal,2\n").find(":3: heal of peer 2"), std::string::npos);
+  EXPECT_EQ(refusal("1,stop,2\n1,cut,2\n2,continue,2\n2,heal,2\n3,stop,2\n4,continue,2\n"), "");
+  EXPECT_EQ(refusal("1,cut,2\n2,kill,2\n3,heal,2\n"), "") << "links outlive a peer";
+  write("2,kill,1\n9,kill,1\n");
+  EXPECT_TRUE(preemption_of(config_, 1, {4, 7, 2}).ok()) << "the rank has another peer by then";
+  EXPECT_FALSE(preemption_of_all(config_, 4).ok()) << "virtual time knows no resumes";
+}
+
+TEST_F(PreemptionTest, AByteOrderMarkIsPassedOver) {
+  write("\xEF\xBB\xBFtime_s,event,peer\r\n2,kill,1\r\n");
+  EXPECT_EQ(of(1), (std::vector<TraceEvent>{{2, FaultEvent::kill, 1}}));
+  write(
+      "\xEF\xBB\xBF"
+      "2,kill,1\n");
+  EXPECT_EQ(of(1).size(), 1u);
+  EXPECT_NE(refusal("2,kill,1\n\xEF\xBB\xBF"
+                    "3,kill,2\n")
+                .find("t.csv:2: the time"),
+            std::string::npos);
+}
+
+TEST_F(PreemptionTest, WhatIsMadeUpCanHappen) {
+  config_.faults.mode = FaultsMode::emulated;
+  using Kind = TraceModel::Kind;
+  for (const Kind kind : {Kind::poisson, Kind::diurnal, Kind::burst}) {
+    for (const double return_s : {0.0, 30.0, 3600.0}) {
+      for (std::uint64_t seed = 0; seed < 30; ++seed) {
+        write(trace_text(make_trace({kind, 20, 48, 3600, return_s, seed})));
+        const auto events = preemption_of_all(config_, 20);
+        ASSERT_TRUE(events.ok()) << int(kind) << " " << seed << events.status().message();
+      }
+    }
+  }
+}
+
+TEST_F(PreemptionTest, TheTraceOfTheInputsCanHappen) {
+  config_.faults.mode = FaultsMode::emulated;
+  config_.faults.trace = SWARMPI_SOURCE_DIR "/inputs/simulate/thousand.csv";
+  const auto events = preemption_of_all(config_, 1000);
+  EXPECT_TRUE(events.ok()) << events.status().message();
 }
 
 }  // namespace

@@ -80,14 +80,6 @@ Status check_schedule(const TrainConfig& made_with, const std::string& where,
       where, steps, asked.scheduled_steps(), steps, steps, asked.min_lr));
 }
 
-// Only a checkpoint makes up for the file.
-Status check_initial_weights(const ModelConfig& model) {
-  if (model.initial_hash.empty() || !model.initial.empty()) return {};
-  return Status::bad_input(
-      "model.initial_hash is that of a file of weights: name it with "
-      "model.initial");
-}
-
 // The checkpoints of a run whose own folder was named in their place; "" if there are none.
 std::string checkpoints_inside(const std::string& folder) {
   std::error_code error;
@@ -205,6 +197,12 @@ Result<StartPoint> join_at(const RunningSwarm& swarm, const std::string& fingerp
 }
 
 }  // namespace
+
+Status check_initial_weights(const ModelConfig& model) {
+  if (model.initial_hash.empty() || !model.initial.empty()) return {};
+  return Status::bad_input(
+      "model.initial_hash is that of a file of weights: name it with model.initial");
+}
 
 Status adopt_cuts(const TrainOptions& options, Config& config) {
   if (!options.resume || options.joins || !config.swarm.cuts_matter()) return {};

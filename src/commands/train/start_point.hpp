@@ -21,6 +21,10 @@ struct StartPoint {
   std::int64_t first_term = 1;
 };
 
+/// Whether the deck names the file of the weights whose hash it has, as one must that begins
+/// without a checkpoint. Errors: bad_input.
+Status check_initial_weights(const ModelConfig& model);
+
 /// Where cuts between stages change bits, a resumed run cuts the model where its checkpoint did,
 /// unless the deck itself says where. Errors: bad_input, where the checkpoint cannot be read or was
 /// made with another deck.

@@ -25,7 +25,8 @@ void Hangs::expect(PeerId peer, Task task, double until_s) {
 void Hangs::stopped(PeerId peer, double from_s, double until_s) {
   for (const Task task : {Task::job, Task::storage}) {
     const auto hang = until_s_.find({peer, task});
-    if (hang != until_s_.end() && hang->second >= from_s) {
+    // What went on just before it may not have been seen.
+    if (hang != until_s_.end() && hang->second + patience_s_ >= from_s) {
       hang->second = std::max(hang->second, until_s);
     }
   }

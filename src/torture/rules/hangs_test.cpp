@@ -70,6 +70,9 @@ TEST(Hangs, WhoWasStoppedSaysWhatItKnewBefore) {
   EXPECT_NE(scene.hangs.tells(30, PeerId(1), late), "") << "it had gone on before";
   scene.hangs.stopped(PeerId(1), 9, 30);
   EXPECT_EQ(scene.hangs.tells(30, PeerId(1), late), "");
+  scene.hangs.expect(PeerId(2), Task::storage, 10);
+  scene.hangs.stopped(PeerId(2), 10.1, 30);
+  EXPECT_EQ(scene.hangs.tells(30, PeerId(2), late), "") << "it may not have looked in between";
 }
 
 TEST(Hangs, WhoLeadsAgainHasShownThatItsDiskWorks) {
