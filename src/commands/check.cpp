@@ -601,7 +601,9 @@ Status run_check(const CheckOptions& options, std::ostream& out) {
   const Result<std::uint64_t> hash = data.value().scan();
   if (!hash.ok()) return with_place(config, hash.status());
   config.data.hash = hex(hash.value());
-  if (Status known = check_initial_weights(config.model); !known.ok()) return known;
+  if (const Status known = check_initial_weights(config.model); !known.ok()) {
+    return with_place(config, known);
+  }
   const Status initial = adopt_initial_weights(config.model);
   if (!initial.ok()) return with_place(config, initial);
 

@@ -1,11 +1,8 @@
 #include "commands/dispatch.hpp"
 
-#include <fcntl.h>
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <new>
 #include <optional>
@@ -25,9 +22,7 @@
 #include "core/text.hpp"
 #include "data/prepare.hpp"
 #include "hardware/preemption_trace.hpp"
-#include "io/descriptor.hpp"
 #include "io/files.hpp"
-#include "io/temporary_file.hpp"
 #include "report/compare.hpp"
 
 namespace swarmpi {
@@ -77,26 +72,15 @@ Status refuse_to_harm(const std::string& path) {
   return Status::bad_input("trace: " + path + " exists and is no trace: choose another name");
 }
 
-// Not `stopped`, nor with the words of one: there is no run that could be resumed.
-Status write_trace(const std::string& path, const std::string& text) {
-  TemporaryFile temporary(behind_links(path));
-  Descriptor file = Descriptor::open(temporary.name(), O_WRONLY | O_CREAT | O_EXCL);
-  int error = file.valid() ? write_all(file, text) : errno;
-  if (error == 0) error = sync_descriptor(file);
-  if (error == 0) error = file.close();
-  if (error != 0) {
-    return Status::bad_input("trace: " + path + ": cannot be written: " + std::strerror(error));
-  }
-  const Status published = temporary.publish();
-  return published.ok() ? published : Status::bad_input("trace: " + published.message());
-}
-
 // Writes a random trace of preemptions.
 Status run_trace(const TraceOptions& options, std::ostream& out) {
   if (Status status = refuse_to_harm(options.out); !status.ok()) return status;
   const TraceModel& model = options.model;
   const std::vector<TraceEvent> events = make_trace(model);
-  if (Status status = write_trace(options.out, trace_text(events)); !status.ok()) return status;
+  if (Status status = write_file_durably(behind_links(options.out), trace_text(events));
+      !status.ok()) {
+    return Status::bad_input("trace: " + status.message());
+  }
   const auto joins = std::count_if(events.begin(), events.end(), [](const TraceEvent& event) {
     return event.event == FaultEvent::join;
   });

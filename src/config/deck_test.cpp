@@ -266,6 +266,17 @@ INSTANTIATE_TEST_SUITE_P(
                 "in full"},
         BadDeck{"[output]\nrun = \"\"", "d.toml:2: output.run must not be empty"}));
 
+// A parser that calls itself for each part would end the process.
+TEST(Deck, AKeyOfThousandsOfPartsIsRefused) {
+  std::string parts = "a";
+  for (int i = 0; i < 20000; ++i) parts += ".a";
+  for (const std::string& text : {"[swarm]\n" + parts + " = 1", "\n[" + parts + "]"}) {
+    const Result<Config> config = parse_deck(text, "d.toml", {});
+    ASSERT_FALSE(config.ok());
+    EXPECT_EQ(config.status().message(), "d.toml:2: no key of a deck has so many parts");
+  }
+}
+
 // Each of these numbers is good in double precision and would be 0, 1 or infinite as the float that
 // an update is computed with.
 TEST(Deck, NumbersThatVanishOrBlowUpInFp32AreRefused) {

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <exception>
+#include <optional>
 #include <sstream>
 
 namespace swarmpi {
@@ -127,9 +128,25 @@ std::string reason(const toml::parse_error& error, const std::string& deck) {
   return text;
 }
 
+/// The first line whose key has more parts than any deck needs, if there is one: toml++ calls
+/// itself for each part, until its stack is full.
+std::optional<std::int64_t> line_of_a_deep_key(const std::string& text) {
+  constexpr std::ptrdiff_t kMostParts = 100;
+  std::istringstream lines(text);
+  std::string line;
+  for (std::int64_t number = 1; std::getline(lines, line); ++number) {
+    const std::string key = line.substr(0, line.find_first_of("=\"'#"));
+    if (std::count(key.begin(), key.end(), '.') >= kMostParts) return number;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Result<std::vector<TomlEntry>> read_toml(const std::string& text, const std::string& name) {
+  if (const auto line = line_of_a_deep_key(text)) {
+    return Status::bad_input(fmt::format("{}:{}: no key of a deck has so many parts", name, *line));
+  }
   try {
     const toml::table root = toml::parse(text);
     std::vector<PlacedEntry> placed;

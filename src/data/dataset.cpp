@@ -61,7 +61,7 @@ struct Dataset::Impl {
   Status check_sizes(const Config& config) const;
   Result<std::uint64_t> hash() const;
   /// Errors: stopped, where one is not below `vocab`.
-  Status check_tokens(std::span<const std::int32_t> inputs,
+  Status check_tokens(const TokenStream& of, std::span<const std::int32_t> inputs,
                       std::span<const std::int32_t> targets) const;
   std::int64_t sequence_of(const MicrobatchId& id, std::int64_t row) const;
   const TokenStream& stream_of(Purpose purpose) const {
@@ -173,15 +173,15 @@ std::int64_t Dataset::Impl::train_sequence(std::int64_t number) const {
 }
 
 // scan() has seen that all are, but a file may be written to in a way that its time does not tell.
-Status Dataset::Impl::check_tokens(std::span<const std::int32_t> inputs,
+Status Dataset::Impl::check_tokens(const TokenStream& of, std::span<const std::int32_t> inputs,
                                    std::span<const std::int32_t> targets) const {
   for (const auto tokens : {inputs, targets}) {
     for (const std::int32_t token : tokens) {
       if (token >= 0 && token < vocab) continue;
       return Status::stopped(fmt::format(
-          "the data was changed since the run began: token {} is not below model.vocab = {}; "
-          "restore it, then resume",
-          token, vocab));
+          "{}: changed since the run began: token {} is not below model.vocab = {}; restore the "
+          "files, then resume",
+          of.key(), token, vocab));
     }
   }
   return {};
@@ -261,7 +261,7 @@ Status Dataset::microbatch(const MicrobatchId& id, std::span<std::int32_t> input
     if (status.ok()) status = stream.read(first + 1, targets_of_row);
     if (!status.ok()) return status;
     if (const Status known =
-            impl_->check_tokens(inputs.subspan(i * context, context), targets_of_row);
+            impl_->check_tokens(stream, inputs.subspan(i * context, context), targets_of_row);
         !known.ok()) {
       return known;
     }

@@ -551,8 +551,8 @@ TEST(Dataset, TokensBeyondTheVocabularyAreAnErrorAlsoWhereTheTimeOfTheFileDoesNo
   const Status status = dataset.microbatch({Step(1), Purpose::train, 0}, inputs, targets);
   EXPECT_EQ(status.code(), ExitStatus::stopped);
   EXPECT_EQ(status.message(),
-            "the data was changed since the run began: token 126 is not below model.vocab = 100; "
-            "restore it, then resume");
+            "data.paths: changed since the run began: token 126 is not below model.vocab = 100; "
+            "restore the files, then resume");
 }
 
 // By it ranks of a host know that one of them has read what the others see.

@@ -20,6 +20,8 @@ class TokenStream {
   static Result<TokenStream> open(const std::string& key, const std::vector<std::string>& paths,
                                   DataFormat format);
 
+  /// What messages begin with.
+  const std::string& key() const { return key_; }
   std::int64_t tokens() const { return tokens_; }
 
   /// Reads every token once: XXH3 of all of them as stored, headers left out, whatever the cut into

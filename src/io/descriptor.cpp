@@ -19,9 +19,9 @@ namespace {
 const char* remedy(int error) {
   switch (error) {
     case ENOSPC:
-      return " (no room left: free some, then resume)";
+      return " (no room left: free some)";
     case EDQUOT:
-      return " (no room left in the quota: free some, then resume)";
+      return " (no room left in the quota: free some)";
     case EFBIG:
       return " (no room: the limit on file sizes is reached; see ulimit -f)";
     default:

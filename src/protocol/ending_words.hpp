@@ -6,7 +6,7 @@
 
 namespace swarmpi::ending_words {
 
-/// A newcomer, or a peer that only the dead leader knew.
+/// A newcomer, or a peer that is in no newest view.
 inline constexpr std::string_view kNoRunToJoin = "there is no run to join";
 /// A peer is silent, and whoever ends the run for it could not have it killed.
 inline constexpr std::string_view kCannotBeKilled = "does not answer, and cannot be killed";

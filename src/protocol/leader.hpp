@@ -10,17 +10,17 @@
 #include <string>
 #include <utility>
 
+#include "protocol/leader/checkpoints.hpp"
+#include "protocol/leader/leader_record.hpp"
+#include "protocol/leader/roles.hpp"
+#include "protocol/leader/run_history.hpp"
 #include "protocol/membership/failure_detector.hpp"
 #include "protocol/membership/late_work.hpp"
-#include "protocol/membership/roles.hpp"
 #include "protocol/messages/outbox.hpp"
 #include "protocol/repair/step_repair.hpp"
 #include "protocol/repair/table_round.hpp"
 #include "protocol/run_plan.hpp"
-#include "protocol/step/checkpoints.hpp"
-#include "protocol/step/leader_record.hpp"
 #include "protocol/step/run_ending.hpp"
-#include "protocol/step/run_history.hpp"
 
 namespace swarmpi {
 

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 #include <utility>
@@ -229,8 +230,8 @@ void Peer::start() {
   if (membership_.leads()) ask_for_term(membership_.initial().first_term);
 }
 
-void Peer::ask_to_join(double next_s) {
-  join_request_.emplace(membership_, now_s_, next_s).send(membership_, now_s_, outbox_);
+void Peer::ask_to_join(double next_s, double patience_s) {
+  join_request_.emplace(now_s_, next_s, patience_s).send(membership_, now_s_, outbox_);
 }
 
 bool Peer::asks_to_join() const {
@@ -338,7 +339,10 @@ void Peer::lost(PeerId peer, const std::string& how, HeardBy heard_by) {
   if (suspension_.active() && others().empty()) return give_up_suspended();
   if (leader_) return leader_->lost(peer, how, failure_detector_.suspicion(peer));
   // Of a peer that has joined perhaps only the dead leader knew.
-  if (led && membership_.is_newcomer()) ask_to_join(now_s_ + kAskAgainS);
+  if (led && membership_.is_newcomer()) {
+    constexpr double kForEver = std::numeric_limits<double>::infinity();
+    ask_to_join(now_s_ + kAskAgainS, membership_.view() ? kForEver : kPatienceToJoinS);
+  }
   if (election_.inquires()) return lead_when_all_have_answered();
   if (membership_.is_outsider() && !membership_.is_taken_for_leader()) return;
   // After the end the next in line may have finished already.

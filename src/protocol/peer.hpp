@@ -126,8 +126,9 @@ class Peer {
 
   /// First event: the peer with the lowest id asks for the first term, a newcomer asks to join.
   void start();
-  /// Asks to be let in, at `next_s` first, until a view comes.
-  void ask_to_join(double next_s);
+  /// Asks to be let in, at `next_s` first, until a view comes, or ends this peer after
+  /// `patience_s`.
+  void ask_to_join(double next_s, double patience_s = kPatienceToJoinS);
   /// Whether this peer waits for somebody to let it in, and does not lead.
   bool asks_to_join() const;
   /// The live members but for this peer, and those asked in an inquiry.

@@ -520,6 +520,43 @@ TEST(Succession, ANewcomerAsksUntilAViewComes) {
 
 // The leader that committed step 0 died before the commit reached a spare, and the new leader keeps
 // step 1 only.
+// Over slow lines a succession takes longer than a newcomer would wait, and perhaps nobody who
+// lives was there at the start.
+TEST(Succession, AMemberThatHasJoinedLaterWaitsForTheNextLeader) {
+  const auto newcomer = peer(5);
+  newcomer->handle(Started{}, 0);
+  View view = first_view();
+  view.add(PeerId(4));
+  view.add(PeerId(5));
+  for (const std::int32_t id : {1, 2, 3}) view.remove(PeerId(id));
+  hears(*newcomer, 0, ViewMessage{share(view), nullptr});
+  newcomer->handle(PeerLost{PeerId(0)}, 1);
+  for (double now_s = 1; now_s < 100; now_s += 0.2) {
+    newcomer->handle(TimerDue{}, now_s);
+    const HeartbeatMessage beat{.leader = PeerId(4)};
+    newcomer->handle(MessageArrived{PeerId(4), {Incarnation(), view.number, beat}}, now_s);
+    ASSERT_FALSE(newcomer->done()) << now_s << ": " << newcomer->status().message();
+  }
+}
+
+// It is first in its own line, so nobody would be pinged.
+TEST(Succession, WhoIsNotInTheNewestViewDoesNotAskForEver) {
+  const auto next = inquiring();
+  View newer = first_view();
+  newer.number.number = 2;
+  newer.remove(PeerId(1));
+  hears(*next, 2, InquiryAnswer{Term(2), share(newer), nullptr});
+  hears(*next, 3, InquiryAnswer{Term(2), share(newer), nullptr});
+  for (double now_s = 2; now_s < 32 && !next->done(); now_s += 0.2) {
+    next->handle(TimerDue{}, now_s);
+    for (const std::int32_t id : {2, 3}) {
+      const MessageBody beat = HeartbeatMessage{};
+      next->handle(MessageArrived{PeerId(id), {Incarnation(), newer.number, beat}}, now_s);
+    }
+  }
+  EXPECT_TRUE(next->done());
+}
+
 TEST(Succession, ALearnerThatMissedCommitsLearnsFromTheLastOne) {
   const auto spare = peer(3);
   spare->handle(Started{}, 0);

@@ -29,7 +29,7 @@ namespace swarmpi {
 namespace {
 
 volatile std::sig_atomic_t interrupted = 0;
-volatile double interrupted_s = 0;
+double interrupted_s = 0;  // of the handlers alone
 
 // The first ends the run with what there is, and a later one the process.
 void interrupt(int signal) {

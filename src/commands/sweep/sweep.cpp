@@ -1,6 +1,7 @@
 #include "commands/sweep/sweep.hpp"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -81,6 +82,7 @@ class Sweep {
   const SweepOptions& options_;
   const std::vector<std::string> launcher_;
   const std::vector<PlannedRun> runs_;
+  const bool is_new_ = !fs::exists(sweep_folder(options_));  // its folder was not there
   std::ostream& out_;
   HeldSignals signals_;  // also between two runs, and while the table is made
 };
@@ -132,11 +134,9 @@ Status Sweep::run_one(const PlannedRun& run, bool begun) {
   out_.flush();
   const Result<EndedChild> child = run_child(command_of(run, begun), signals_);
   if (!child.ok()) {
-    // It did not begin, as where the launcher is not there: of its folders none stays that is
-    // empty.
-    for (const auto& folder : {run.checkpoints(), run.folder, sweep_folder(options_)}) {
-      fs::remove(folder, error);
-    }
+    // It did not begin, as where the launcher is not there: no empty folder of it stays.
+    for (const auto& folder : {run.checkpoints(), run.folder}) ::rmdir(folder.c_str());
+    if (is_new_) ::rmdir(sweep_folder(options_).c_str());
     return child.status();
   }
   return judge(run, child.value());

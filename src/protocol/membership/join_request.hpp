@@ -2,7 +2,6 @@
 // A peer that asks to be let in: a newcomer, or one of which perhaps only a dead leader knew.
 
 #include <algorithm>
-#include <limits>
 #include <set>
 
 #include "protocol/membership/membership.hpp"
@@ -10,18 +9,16 @@
 
 namespace swarmpi {
 
-// So often a peer asks; one that no view has ever let in gives up after this time. A member goes
-// on, for it pings whoever is to lead, and is no more patient with that one than others are.
+// So often a peer asks; one that no run need know of gives up after this time. A member that has
+// lost its leader goes on: it pings whoever is to lead, and that one is killed if it is silent.
 inline constexpr double kAskAgainS = 0.5;
 inline constexpr double kPatienceToJoinS = 30;
 
 class JoinRequest {
  public:
   /// From now on, to be sent at `next_s` first.
-  JoinRequest(const Membership& membership, double now_s, double next_s)
-      : next_s_(next_s),
-        gives_up_s_(membership.view() ? std::numeric_limits<double>::infinity()
-                                      : now_s + kPatienceToJoinS) {}
+  JoinRequest(double now_s, double next_s, double patience_s)
+      : next_s_(next_s), gives_up_s_(now_s + patience_s) {}
 
   /// If it is due: sends it to all that the peer knows of, and again after kAskAgainS.
   void send(const Membership& membership, double now_s, Outbox& outbox) {
@@ -31,6 +28,7 @@ class JoinRequest {
     std::set<PeerId> known(initial.join_contacts.begin(), initial.join_contacts.end());
     for (const PeerId peer : initial.all()) known.insert(peer);
     for (const auto& [peer, stages] : membership.newest_view()->members()) known.insert(peer);
+    for (const PeerId peer : membership.contacts()) known.insert(peer);
     const PeerId self = membership.self();
     JoinMessage message{self};
     if (const auto own = initial.budgets.find(self); own != initial.budgets.end()) {

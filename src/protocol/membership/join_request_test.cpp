@@ -29,7 +29,7 @@ TEST(JoinRequest, GoesToAllThatLiveAsFarAsThePeerKnows) {
   Membership membership(PeerId(7), initial, kPlan);
   membership.lost(PeerId(1));
   membership.lost(PeerId(6));
-  JoinRequest request(membership, 1, 1);
+  JoinRequest request(1, 1, kPatienceToJoinS);
   EXPECT_EQ(sent(request, membership),
             (std::pair{std::vector{PeerId(0), PeerId(2), PeerId(5)}, 0}));
 }
@@ -39,13 +39,13 @@ TEST(JoinRequest, AMemberWhoseLeaderHasDiedPingsTheNextLeaderToo) {
   membership.adopt(
       share({{Term(1), 1}, {{PeerId(0), {}}, {PeerId(4), {}}, {PeerId(7), {}}}, {}, {}}));
   membership.lost(PeerId(0));
-  JoinRequest request(membership, 1, 1);
+  JoinRequest request(1, 1, kPatienceToJoinS);
   EXPECT_EQ(sent(request, membership), (std::pair{std::vector{PeerId(4)}, 1}));
 }
 
 TEST(JoinRequest, IsRepeatedUntilItIsGivenUp) {
   Membership membership(PeerId(7), {{PeerId(0)}, {}, Term(1)}, kPlan);
-  JoinRequest request(membership, 1, 1);
+  JoinRequest request(1, 1, kPatienceToJoinS);
   EXPECT_EQ(sent(request, membership, 1).first.size(), 1u);
   EXPECT_TRUE(sent(request, membership, 1.4).first.empty()) << "not due yet";
   EXPECT_EQ(request.due_s(), 1 + kAskAgainS);
@@ -54,15 +54,13 @@ TEST(JoinRequest, IsRepeatedUntilItIsGivenUp) {
   EXPECT_TRUE(request.gives_up(1 + kPatienceToJoinS));
 }
 
-// Over slow lines a succession takes longer than any newcomer would wait, and perhaps nobody of
-// those who live was there at the start.
-TEST(JoinRequest, AMemberDoesNotGiveItUp) {
+// Such as one that has asked to be let in, and of which nobody else knew.
+TEST(JoinRequest, GoesToThoseThatHaveComeSince) {
   Membership membership(PeerId(7), {{PeerId(0)}, {}, Term(1)}, kPlan);
-  membership.adopt(share({{Term(1), 1}, {{PeerId(4), {}}, {PeerId(7), {}}}, {}, {}}));
-  JoinRequest request(membership, 1, 1);
-  EXPECT_EQ(sent(request, membership, 1).first.size(), 1u);
-  EXPECT_FALSE(request.gives_up(1e6));
-  EXPECT_EQ(request.due_s(), 1 + kAskAgainS);
+  membership.heard_of(PeerId(9));
+  membership.lost(PeerId(0));
+  JoinRequest request(1, 1, 30);
+  EXPECT_EQ(sent(request, membership).first, std::vector{PeerId(9)});
 }
 
 }  // namespace

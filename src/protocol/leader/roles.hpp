@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "protocol/leader/leader_record.hpp"
+#include "protocol/leader/run_history.hpp"
 #include "protocol/membership/departures.hpp"
 #include "protocol/membership/learners.hpp"
 #include "protocol/membership/newcomers.hpp"
@@ -19,8 +21,6 @@
 #include "protocol/rebalancing/moves.hpp"
 #include "protocol/rebalancing/rebalancing.hpp"
 #include "protocol/run_plan.hpp"
-#include "protocol/step/leader_record.hpp"
-#include "protocol/step/run_history.hpp"
 
 namespace swarmpi {
 

@@ -1,4 +1,4 @@
-#include "protocol/step/leader_record.hpp"
+#include "protocol/leader/leader_record.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "protocol/membership/roles.hpp"
+#include "protocol/leader/roles.hpp"
 
 #include <fmt/core.h>
 

@@ -1,4 +1,4 @@
-#include "protocol/step/checkpoints.hpp"
+#include "protocol/leader/checkpoints.hpp"
 
 #include <fmt/core.h>
 

@@ -6,14 +6,14 @@
 #include <string>
 
 #include "core/status.hpp"
+#include "protocol/leader/leader_record.hpp"
+#include "protocol/leader/run_history.hpp"
 #include "protocol/membership/failure_detector.hpp"
 #include "protocol/membership/late_work.hpp"
 #include "protocol/membership/view.hpp"
 #include "protocol/messages/outbox.hpp"
 #include "protocol/method/checkpoint_interval.hpp"
 #include "protocol/run_plan.hpp"
-#include "protocol/step/leader_record.hpp"
-#include "protocol/step/run_history.hpp"
 
 namespace swarmpi {
 
