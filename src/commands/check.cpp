@@ -19,6 +19,7 @@
 #include "core/machine.hpp"
 #include "core/text.hpp"
 #include "data/dataset.hpp"
+#include "hardware/device.hpp"
 #include "model/boundary.hpp"
 #include "model/cost.hpp"
 #include "model/initial_weights.hpp"
@@ -369,6 +370,43 @@ void append(std::vector<std::string> more, std::vector<std::string>& lines) {
   std::move(more.begin(), more.end(), std::back_inserter(lines));
 }
 
+/// Whether the devices of the first so many peers differ.
+bool are_uneven(const Config& config, std::int64_t peers) {
+  const auto speed = [&config](std::int64_t peer) {
+    const auto device = device_of(config, PeerId(static_cast<std::int32_t>(peer)));
+    return device ? std::pair(device->gflops, device->peak_tflops) : std::pair(0.0, 0.0);
+  };
+  for (std::int64_t peer = 1; peer < peers; ++peer) {
+    if (speed(peer) != speed(0)) return true;
+  }
+  return false;
+}
+
+/// What a wider window would take, where the default one starves the swarm (docs/deck.md).
+std::optional<std::string> wider_window_line(const Config& config,
+                                             const std::vector<StageSpec>& stages,
+                                             kernels::Backend& backend, const View& view,
+                                             const RunPlan& plan, std::int64_t workers) {
+  constexpr std::int64_t kTimesTheWorkers = 4, kManyStages = 8;
+  const SwarmConfig& swarm = config.swarm;
+  const bool by_default = swarm.window == 0 && !swarm.has_pipelines();
+  const bool chooses = swarm.stages > 1 && workers > swarm.stages;  // among replicas
+  const bool wants_more = swarm.in_flight(workers) < config.train.microbatches;
+  if (!by_default || !chooses || !wants_more) return std::nullopt;
+  const bool uneven = are_uneven(config, workers);
+  const bool many = swarm.stages >= kManyStages && workers >= 2 * swarm.stages;
+  if (!uneven && !many) return std::nullopt;
+  Config wide = config;
+  wide.swarm.window = std::min(kTimesTheWorkers * workers, config.train.microbatches);
+  const LargestPeer largest = largest_peer(wide, stages, backend, view, plan, workers);
+  return fmt::format(
+      "  a wider one      swarm.window = {} may be up to a quarter faster, for {}; the largest "
+      "peer "
+      "would take {}",
+      wide.swarm.window, uneven ? "peers are uneven" : "there are many stages",
+      bytes(largest.total_bytes()));
+}
+
 /// Describes who serves what on `swarm.peers` ranks, of whom one dies each `between_deaths_s`, the
 /// window, and the memory of the largest peer.
 void describe_peers(const Config& config, const std::vector<StageSpec>& stages,
@@ -408,6 +446,9 @@ void describe_peers(const Config& config, const std::vector<StageSpec>& stages,
     if (config.swarm.shadows > 0) lines.push_back(shadows_text(config, stages, backend));
   }
   lines.push_back(order_of_work(config, view, workers));
+  if (auto wider = wider_window_line(config, stages, backend, view, plan, workers)) {
+    lines.push_back(*std::move(wider));
+  }
   append(machines_report(config, stages, view, workers, between_deaths_s), lines);
   const LargestPeer largest = largest_peer(config, stages, backend, view, plan, workers);
   describe_memory(config, largest, lines);

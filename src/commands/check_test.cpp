@@ -124,6 +124,31 @@ TEST_F(Check, ItSaysHowOftenDeathsHaveAReductionBegunAnew) {
       "most of the time is lost: have fewer replicas a stage, for instance by more stages");
 }
 
+TEST_F(Check, WhereTheDefaultWindowIsNarrowAWiderOneIsNamed) {
+  const auto wider = [this](const std::vector<std::string>& overrides) {
+    std::vector<std::string> all = {"compute.fidelity=simulated", "swarm.peers=8", "model.layers=8",
+                                    "devices.fast={gflops = 9000}", "devices.slow={gflops = 3000}"};
+    all.insert(all.end(), overrides.begin(), overrides.end());
+    std::ostringstream out;
+    const Status status = run_check({(folder_ / "deck.toml").string(), all}, out);
+    EXPECT_TRUE(status.ok()) << status.message();
+    const auto at = out.str().find("#   a wider one      ");
+    return at == std::string::npos ? "" : out.str().substr(at, out.str().find(';', at) - at);
+  };
+  const std::string even = R"(peers=[{device = "fast"}])";
+  const std::string uneven = R"(peers=[{peers = [0], device = "slow"}, {device = "fast"}])";
+  EXPECT_EQ(wider({even, "train.microbatches=64"}), "");
+  EXPECT_EQ(wider({uneven, "train.microbatches=64"}),
+            "#   a wider one      swarm.window = 32 may be up to a quarter faster, for peers are "
+            "uneven");
+  EXPECT_EQ(wider({uneven, "train.microbatches=8"}), "") << "a step has no more";
+  EXPECT_EQ(wider({uneven, "train.microbatches=64", "swarm.window=16"}), "") << "it was chosen";
+  EXPECT_EQ(wider({uneven, "train.microbatches=64", "swarm.stages=8"}), "") << "no replicas";
+  EXPECT_EQ(wider({even, "train.microbatches=64", "swarm.stages=8", "swarm.peers=16"}),
+            "#   a wider one      swarm.window = 64 may be up to a quarter faster, for there are "
+            "many stages");
+}
+
 // What crosses from one stage to the next within a peer goes over no link.
 TEST_F(Check, OfAPeerThatServesAllStagesNothingGoesOverLinks) {
   const auto held_up = [this](const std::string& peers) {
