@@ -23,8 +23,8 @@ class Silences {
   void expect(PeerId peer, double from_s, double until_s) {
     silences_[peer].push_back({from_s, until_s});
   }
-  /// Reductions may take longer than a leader waits at first: rounds at a deadline that find
-  /// nothing to be sent again are no fault.
+  /// Reductions, or tables behind the state that learners are sent, may take longer than a leader
+  /// waits at first: rounds at a deadline that find nothing to be sent again are no fault.
   void expect_slow_work() { slow_work_ = true; }
   /// The others hear that the peer has died: nobody waits for it any more.
   void died(double now_s, PeerId peer);
