@@ -12,19 +12,37 @@ namespace swarmpi::kernels {
 inline constexpr std::int64_t kSumLanes = 16;
 inline constexpr std::int64_t kSumBlock = 4096;
 
+/// Lanes of type S.
+template <class S>
+class LaneSums {
+ public:
+  /// Adds term(first) ... term(end - 1). REQUIRES: `first` is a multiple of kSumLanes.
+  template <class Term>
+  void add(std::int64_t first, std::int64_t end, const Term& term) {
+    const std::int64_t whole = end - end % kSumLanes;
+    for (std::int64_t i = first; i < whole; i += kSumLanes) {
+      for (std::int64_t lane = 0; lane < kSumLanes; ++lane) lanes_[lane] += term(i + lane);
+    }
+    for (std::int64_t i = whole; i < end; ++i) lanes_[i - whole] += term(i);
+  }
+  /// The sum of all lanes; to be asked for once.
+  S folded() {
+    for (std::int64_t half = kSumLanes / 2; half > 0; half /= 2) {
+      for (std::int64_t lane = 0; lane < half; ++lane) lanes_[lane] += lanes_[lane + half];
+    }
+    return lanes_[0];
+  }
+
+ private:
+  S lanes_[kSumLanes] = {};
+};
+
 /// term(0) + ... + term(count - 1) in lanes of type S.
 template <class S, class Term>
 inline S sum_lanes(std::int64_t count, const Term& term) {
-  S lanes[kSumLanes] = {};
-  const std::int64_t whole = count - count % kSumLanes;
-  for (std::int64_t i = 0; i < whole; i += kSumLanes) {
-    for (std::int64_t lane = 0; lane < kSumLanes; ++lane) lanes[lane] += term(i + lane);
-  }
-  for (std::int64_t i = whole; i < count; ++i) lanes[i - whole] += term(i);
-  for (std::int64_t half = kSumLanes / 2; half > 0; half /= 2) {
-    for (std::int64_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
-  }
-  return lanes[0];
+  LaneSums<S> sums;
+  sums.add(0, count, term);
+  return sums.folded();
 }
 
 /// The same in double over blocks of kSumBlock, in index order.

@@ -24,10 +24,10 @@
 #include "kernels/native/parallel.hpp"
 #include "kernels/native/pointwise.hpp"
 #include "kernels/native/product.hpp"
+#include "kernels/native/vector_hash.hpp"
 #include "kernels/native/weight.hpp"
 #include "kernels/native/weight_gradient.hpp"
 #include "kernels/rounding_mode.hpp"
-#include "kernels/state_hash.hpp"
 
 namespace swarmpi::kernels {
 
@@ -66,8 +66,8 @@ class NativeBackend final : public Backend {
   /// On the calling thread alone: it may be any.
   std::uint64_t state_hash(const float* weights, const float* moment1, const float* moment2,
                            std::int64_t count, std::int64_t first_index) const override {
-    if (moment1 == nullptr) return hash_of_weights(weights, count, first_index);
-    return hash_of_state(weights, moment1, moment2, count, first_index);
+    if (moment1 == nullptr) return vector_hash_of_weights(weights, count, first_index);
+    return vector_hash_of_state(weights, moment1, moment2, count, first_index);
   }
   std::unique_ptr<HostCopies> do_finish() override { return nullptr; }
   std::int64_t row_stride(std::int64_t columns) const override {

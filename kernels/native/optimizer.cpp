@@ -6,8 +6,8 @@
 #include "kernels/block_sum.hpp"
 #include "kernels/fixed_point_element.hpp"
 #include "kernels/native/parallel.hpp"
+#include "kernels/native/vector_hash.hpp"
 #include "kernels/optimizer_element.hpp"
-#include "kernels/state_hash.hpp"
 
 namespace swarmpi::kernels::native {
 
@@ -44,25 +44,44 @@ void keep_old_weights(const UpdateBuffers& b) {
   if (b.new_weights != b.old_weights) std::copy_n(b.old_weights, b.count, b.new_weights);
 }
 
-/// All of AdamW in one pass over a block: memory is what bounds it. Returns the state's hash.
+std::uint64_t hash_of(const UpdateBuffers& b) {
+  return vector_hash_of_state(b.new_weights, b.moment1, b.moment2, b.count, b.first_index);
+}
+
+/// So many elements are hashed, updated and hashed again while they are in the first cache: 4 lines
+/// of weights and moments each.
+constexpr std::int64_t kStretch = 64;
+
+/// Asks memory for what is updated some stretches later: it comes while this one is computed.
+void fetch_ahead(const UpdateBuffers& b) {
+  constexpr std::int64_t kAhead = 512;
+  const auto fetch = [](const auto* elements) {
+    constexpr std::int64_t kLine = 64 / static_cast<std::int64_t>(sizeof *elements);
+    for (std::int64_t i = 0; i < kStretch; i += kLine) __builtin_prefetch(elements + kAhead + i);
+  };
+  fetch(b.old_weights);
+  fetch(b.moment1);
+  fetch(b.moment2);
+  if (b.gradient.sums != nullptr) fetch(b.gradient.sums);
+  if (b.gradient.rounded != nullptr) fetch(b.gradient.rounded);
+}
+
 template <class GradientAt>
-std::uint64_t adamw(const UpdateBuffers& b, const UpdateParameters p,
-                    const GradientAt gradient_at) {
+void adamw(const UpdateBuffers& b, const UpdateParameters p, const GradientAt gradient_at) {
   float* __restrict const weights = b.new_weights;
   float* __restrict const moment1 = b.moment1;
   float* __restrict const moment2 = b.moment2;
-  const std::int64_t count = b.count;
-  const PlaceKeys keys(b.first_index);
-  std::uint64_t hash = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
+  const auto update = [=](std::int64_t i) {
     const Moments next = next_moments({moment1[i], moment2[i]}, gradient_at(i), p);
-    const float weight = stepped_weight(weights[i], p.lr, update_direction(next, weights[i], p));
+    weights[i] = stepped_weight(weights[i], p.lr, update_direction(next, weights[i], p));
     moment1[i] = next.first;
     moment2[i] = next.second;
-    weights[i] = weight;
-    hash += hash_element(weight, next.first, next.second, keys.at(static_cast<std::uint32_t>(i)));
+  };
+  if (b.count == kStretch) {  // a loop of known length is nothing but vectors
+    for (std::int64_t i = 0; i < kStretch; ++i) update(i);
+  } else {
+    for (std::int64_t i = 0; i < b.count; ++i) update(i);
   }
-  return hash;
 }
 
 template <class GradientAt>
@@ -78,21 +97,16 @@ void update_moments(const UpdateBuffers& b, const UpdateParameters p,
   }
 }
 
-/// LAMB's second pass over a block, when the length of the step is known. Returns the state's hash.
-std::uint64_t step_weights(const UpdateBuffers& b, const UpdateParameters p, float step) {
+/// LAMB's second pass over a block, when the length of the step is known.
+void step_weights(const UpdateBuffers& b, const UpdateParameters p, float step) {
   float* __restrict const weights = b.new_weights;
   const float* __restrict const moment1 = b.moment1;
   const float* __restrict const moment2 = b.moment2;
   const std::int64_t count = b.count;
-  const PlaceKeys keys(b.first_index);
-  std::uint64_t hash = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     const float direction = update_direction({moment1[i], moment2[i]}, weights[i], p);
-    const float weight = stepped_weight(weights[i], step, direction);
-    weights[i] = weight;
-    hash += hash_element(weight, moment1[i], moment2[i], keys.at(static_cast<std::uint32_t>(i)));
+    weights[i] = stepped_weight(weights[i], step, direction);
   }
-  return hash;
 }
 
 /// The sum of hash_of(first, end) over the blocks of so many elements.
@@ -123,16 +137,16 @@ double sum_in_order(const double* values, std::int64_t count) {
 
 UpdateHashes update_adamw_part(const UpdateBuffers& buffers, const UpdateParameters& parameters,
                                std::int64_t first, std::int64_t end) {
-  const UpdateBuffers part = part_of(buffers, first, end);
   UpdateHashes hashes;
-  if (buffers.hash_before != nullptr) {
-    // What the update reads next is in the cache then.
-    hashes.before =
-        hash_of_state(part.old_weights, part.moment1, part.moment2, part.count, part.first_index);
+  for (std::int64_t at = first; at < end; at += kStretch) {
+    const UpdateBuffers part = part_of(buffers, at, std::min(at + kStretch, end));
+    fetch_ahead(part);
+    keep_old_weights(part);
+    if (buffers.hash_before != nullptr) hashes.before += hash_of(part);
+    with_gradient(part.gradient,
+                  [&](const auto gradient_at) { adamw(part, parameters, gradient_at); });
+    hashes.after += hash_of(part);
   }
-  keep_old_weights(part);
-  hashes.after = with_gradient(
-      part.gradient, [&](const auto gradient_at) { return adamw(part, parameters, gradient_at); });
   return hashes;
 }
 
@@ -175,7 +189,8 @@ std::uint64_t update_lamb(const UpdateBuffers& buffers, const UpdateParameters& 
   const float step = parameters.lr * ratio;
   return sum_over_blocks(buffers, hashes, [&](const UpdateBuffers& part) {
     keep_old_weights(part);
-    return step_weights(part, parameters, step);
+    step_weights(part, parameters, step);
+    return hash_of(part);
   });
 }
 
@@ -183,18 +198,20 @@ std::uint64_t hash_weights(const float* weights, std::int64_t count, std::int64_
                            Scratch& scratch) {
   auto* const hashes = scratch.take_array<std::uint64_t>(blocks_of(count, kSumBlock));
   return sum_of_hashes(count, hashes, [=](std::int64_t first, std::int64_t end) {
-    return hash_of_weights(weights + first, end - first, first_index + first);
+    return vector_hash_of_weights(weights + first, end - first, first_index + first);
   });
 }
 
 std::uint64_t hash_bytes(std::span<const std::byte> bytes, Scratch& scratch) {
   constexpr std::int64_t kWord = sizeof(std::uint32_t);
-  const std::int64_t words = blocks_of(std::ssize(bytes), kWord);
-  auto* const hashes = scratch.take_array<std::uint64_t>(blocks_of(words, kSumBlock));
-  return sum_of_hashes(words, hashes, [=](std::int64_t first, std::int64_t end) {
-    const std::int64_t size = std::min(end * kWord, std::ssize(bytes)) - first * kWord;
-    return hash_of_bytes(bytes.data() + first * kWord, static_cast<std::size_t>(size), first);
-  });
+  const std::int64_t whole_words = std::ssize(bytes) / kWord;
+  auto* const hashes = scratch.take_array<std::uint64_t>(blocks_of(whole_words, kSumBlock));
+  const std::span<const std::byte> rest =
+      bytes.subspan(static_cast<std::size_t>(whole_words * kWord));
+  return hash_of_bytes(rest.data(), rest.size(), whole_words) +
+         sum_of_hashes(whole_words, hashes, [=](std::int64_t first, std::int64_t end) {
+           return vector_hash_of_words(bytes.data() + first * kWord, end - first, first);
+         });
 }
 
 }  // namespace swarmpi::kernels::native

@@ -42,6 +42,20 @@ void round_block(float* __restrict gradient, const std::int64_t* __restrict sums
   for (std::int64_t i = 0; i < count; ++i) gradient[i] = rounded_mean(sums[i], quantum_per_token);
 }
 
+/// Of rounded gradients. Sums are asked for ahead: memory alone bounds it.
+double sum_of_squares(const std::int64_t* sums, double quantum_per_token, std::int64_t count) {
+  constexpr std::int64_t kStretch = 64, kAhead = 1024, kLine = 8;
+  LaneSums<double> squares;
+  for (std::int64_t first = 0; first < count; first += kStretch) {
+    const std::int64_t end = std::min(first + kStretch, count);
+    for (std::int64_t i = first; i < end; i += kLine) __builtin_prefetch(sums + i + kAhead);
+    squares.add(first, end, [=](std::int64_t i) {
+      return exact_square(rounded_mean(sums[i], quantum_per_token));
+    });
+  }
+  return squares.folded();
+}
+
 std::uint32_t largest_magnitude(ConstMatrix gradient, Scratch& scratch) {
   const std::int64_t blocks = blocks_of(gradient.rows, kRowsAtOnce);
   auto* const magnitudes = scratch.take_array<std::uint32_t>(blocks);
@@ -140,9 +154,7 @@ void round_sums(float* gradient, double* squares, const std::int64_t* sums, std:
   for_each_block(count, kSumBlock, [&](std::int64_t block, std::int64_t first, std::int64_t end) {
     const std::int64_t* const part = sums + first;
     if (gradient != nullptr) round_block(gradient + first, part, quantum_per_token, end - first);
-    squares[block] = sum_lanes<double>(end - first, [=](std::int64_t i) {
-      return exact_square(rounded_mean(part[i], quantum_per_token));
-    });
+    squares[block] = sum_of_squares(part, quantum_per_token, end - first);
   });
 }
 

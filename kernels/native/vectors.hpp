@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
-#if defined(__AVX512F__) || defined(__FMA__)
+#if defined(__AVX512F__) || defined(__AVX2__) || defined(__FMA__)
 #include <immintrin.h>
 #endif
 
@@ -225,6 +225,33 @@ inline Vector fused(Vector a, Vector b, Vector c) {
 #else
   for (std::int64_t l = 0; l < kVectorLanes; ++l) c[l] = std::fma(a[l], b[l], c[l]);
   return c;
+#endif
+}
+
+/// 8 integers of 64 bits.
+using VectorWide = std::uint64_t __attribute__((vector_size(64)));
+/// The products of lanes 2 i and 2 i + 1, added: whoever adds up all lanes needs no other order.
+inline VectorWide sums_of_product_pairs(VectorBits a, VectorBits b) {
+#if defined(__AVX512F__)
+  constexpr __mmask8 kAll = 0xff;
+  const auto x = __builtin_bit_cast(__m512i, a), y = __builtin_bit_cast(__m512i, b);
+  const auto even = _mm512_maskz_mul_epu32(kAll, x, y);
+  const auto odd = _mm512_maskz_mul_epu32(kAll, _mm512_maskz_srli_epi64(kAll, x, 32),
+                                          _mm512_maskz_srli_epi64(kAll, y, 32));
+  return __builtin_bit_cast(VectorWide, even) + __builtin_bit_cast(VectorWide, odd);
+#elif defined(__AVX2__)
+  struct Halves {
+    __m256i low, high;
+  };
+  const auto products = [](__m256i x, __m256i y) {
+    const __m256i odd = _mm256_mul_epu32(_mm256_srli_epi64(x, 32), _mm256_srli_epi64(y, 32));
+    return _mm256_add_epi64(_mm256_mul_epu32(x, y), odd);
+  };
+  const auto x = __builtin_bit_cast(Halves, a), y = __builtin_bit_cast(Halves, b);
+  return __builtin_bit_cast(VectorWide, Halves{products(x.low, y.low), products(x.high, y.high)});
+#else
+  const auto x = __builtin_bit_cast(VectorWide, a), y = __builtin_bit_cast(VectorWide, b);
+  return (x & 0xffffffffu) * (y & 0xffffffffu) + (x >> 32) * (y >> 32);
 #endif
 }
 

@@ -4,7 +4,7 @@
 
 #include "kernels/native/parallel.hpp"
 #include "kernels/native/tile.hpp"
-#include "kernels/state_hash.hpp"
+#include "kernels/native/vector_hash.hpp"
 
 namespace swarmpi::kernels::native {
 
@@ -55,9 +55,7 @@ struct PanelRows {
     for (std::int64_t p = first_panel; p < first_panel + count; ++p) {
       const std::int64_t before = (p * panels.words + begin) * panels.panel_columns;
       const auto* const data = panels.data + before * kPerWord<std::uint16_t>;
-      const std::int64_t words = (end - begin) * panels.panel_columns;
-      sum += hash_of_bytes(reinterpret_cast<const std::byte*>(data),
-                           static_cast<std::size_t>(words) * sizeof(std::uint32_t), before);
+      sum += vector_hash_of_words(data, (end - begin) * panels.panel_columns, before);
     }
     return sum;
   }
