@@ -1,6 +1,6 @@
 #pragma once
 // 16 fp32 as one vector, and what compilers do not offer for it: fused multiply-adds of fp32 and of
-// pairs of bf16. Only here, and for tiles in amx/tile.hpp and amx/product.cpp, are instructions
+// pairs of bf16. Only here, and for tiles in amx/tile.hpp and amx/tile.cpp, are instructions
 // called by name.
 
 #include <cmath>

@@ -9,23 +9,18 @@
 #include "kernels/native/tile.hpp"
 #include "kernels/native/vectors.hpp"
 
-#if defined(__AMX_BF16__)
-#include <immintrin.h>
-#endif
-
 namespace swarmpi::kernels::native {
 
 namespace {
 
 using Bf16 = std::uint16_t;
 
-/// What one instruction multiplies: 16 rows of 32 elements of the inner dimension.
-constexpr std::int64_t kTileRows = 16;
-constexpr std::int64_t kTileInner = 32;
-constexpr std::int64_t kTileElements = kTileRows * kTileInner;
+static_assert(kAmxBlock == kBlockSide);
+constexpr std::int64_t kTileRows = kBlockSide / 2;
 
-std::int64_t steps_of(std::int64_t inner) { return blocks_of(inner, kTileInner); }
-std::int64_t panel_elements(std::int64_t inner) { return steps_of(inner) * kTileInner * kAmxBlock; }
+/// Blocks of the inner dimension.
+std::int64_t steps_of(std::int64_t inner) { return blocks_of(inner, kBlockSide); }
+std::int64_t panel_elements(std::int64_t inner) { return steps_of(inner) * kBlockElements; }
 
 /// Panels that are multiplied by all rows before the next ones come: they stay in the second cache,
 /// of which they take half, beside the sums of a block.
@@ -37,90 +32,6 @@ std::int64_t panels_at_once(std::int64_t inner) {
 /// Floats from row to row of a block: rows a multiple of 4 KiB apart compete for the same lines.
 constexpr std::int64_t sums_stride(std::int64_t panels) { return panels * kAmxBlock + 16; }
 
-/// 32 rows of a left factor: two tiles for each step.
-struct LeftBlock {
-  const Bf16* data;
-  std::int64_t row_step, tile_step, inner_step;  // elements
-};
-
-}  // namespace
-
-#if defined(__AMX_BF16__)
-
-namespace {
-
-constexpr std::int64_t kPanelRowBytes = 2 * kAmxBlock * static_cast<std::int64_t>(sizeof(Bf16));
-
-/// sums (32, 32) = or += left panel, over so many steps.
-void multiply_block(float* sums, std::int64_t stride, const LeftBlock& left, const Bf16* panel,
-                    std::int64_t steps, Write write) {
-  const std::int64_t sums_bytes = stride * static_cast<std::int64_t>(sizeof(float));
-  float* const below = sums + kTileRows * stride;
-  // Compilers do not know that tiles are loaded from memory.
-  asm volatile("" ::: "memory");
-  if (write == Write::set) {
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-  } else {
-    _tile_loadd(0, sums, sums_bytes);
-    _tile_loadd(1, sums + kTileRows, sums_bytes);
-    _tile_loadd(2, below, sums_bytes);
-    _tile_loadd(3, below + kTileRows, sums_bytes);
-  }
-  const Bf16* a = left.data;
-  const std::int64_t a_bytes = left.row_step * static_cast<std::int64_t>(sizeof(Bf16));
-  for (std::int64_t step = 0; step < steps; ++step) {
-    _tile_loadd(4, a, a_bytes);
-    _tile_loadd(6, panel, kPanelRowBytes);
-    _tile_loadd(7, panel + kTileInner, kPanelRowBytes);
-    _tile_loadd(5, a + left.tile_step, a_bytes);
-    _tile_dpbf16ps(0, 4, 6);
-    _tile_dpbf16ps(1, 4, 7);
-    _tile_dpbf16ps(2, 5, 6);
-    _tile_dpbf16ps(3, 5, 7);
-    a += left.inner_step;
-    panel += kTileInner * kAmxBlock;
-  }
-  _tile_stored(0, sums, sums_bytes);
-  _tile_stored(1, sums + kTileRows, sums_bytes);
-  _tile_stored(2, below, sums_bytes);
-  _tile_stored(3, below + kTileRows, sums_bytes);
-}
-
-}  // namespace
-
-#else
-
-namespace {
-
-void multiply_block(float*, std::int64_t, const LeftBlock&, const Bf16*, std::int64_t, Write) {}
-
-}  // namespace
-
-#endif
-
-namespace {
-
-using WordsBlock = VectorBits[kVectorLanes];
-
-/// Four times, rows interleaved with those of the other half: words (i, j) become (j, i).
-void transpose(WordsBlock& words) {
-  const VectorBits low{0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23};
-  const VectorBits high = low + 8u;
-  for (int round = 0; round < 4; ++round) {
-    WordsBlock next;
-#pragma GCC unroll 8
-    for (int i = 0; i < 8; ++i) {
-      next[2 * i] = __builtin_shuffle(words[i], words[i + 8], low);
-      next[2 * i + 1] = __builtin_shuffle(words[i], words[i + 8], high);
-    }
-#pragma GCC unroll 16
-    for (int i = 0; i < 16; ++i) words[i] = next[i];
-  }
-}
-
 /// `count` <= 32 elements, and zeros.
 VectorBits line_of(const Bf16* from, std::int64_t count) {
   VectorBits line = {};
@@ -131,9 +42,10 @@ VectorBits line_of(const Bf16* from, std::int64_t count) {
 /// The tiles of a left block from its transpose (inner, rows), rows <= 32, filled up with zeros.
 void transpose_into_tiles(Bf16* to, const Bf16* from, std::int64_t stride, std::int64_t rows,
                           std::int64_t inner) {
-  for (std::int64_t first = 0; first < inner; first += kTileInner, to += 2 * kTileElements) {
-    WordsBlock even = {}, odd = {};  // of rows: words of two elements of the inner dimension
-    const std::int64_t count = std::min(kTileInner, inner - first);
+  for (std::int64_t first = 0; first < inner; first += kBlockSide, to += kBlockElements) {
+    // Of rows: words of two elements of the inner dimension.
+    VectorBits even[kVectorLanes] = {}, odd[kVectorLanes] = {};
+    const std::int64_t count = std::min(kBlockSide, inner - first);
     for (std::int64_t k = 0; k < count; k += 2) {
       const Bf16* const row = from + (first + k) * stride;
       const VectorBits a = line_of(row, rows);
@@ -141,13 +53,10 @@ void transpose_into_tiles(Bf16* to, const Bf16* from, std::int64_t stride, std::
       even[k / 2] = (a & 0xffffu) | b << 16;
       odd[k / 2] = a >> 16 | (b & 0xffff0000u);
     }
-    transpose(even);
-    transpose(odd);
-    for (std::int64_t i = 0; i < kTileRows; ++i) {
-      Bf16* const pair = to + 2 * i * kTileInner;  // the second tile lies behind the first
-      std::memcpy(pair, &even[i], sizeof even[i]);
-      std::memcpy(pair + kTileInner, &odd[i], sizeof odd[i]);
-    }
+    // Rows 2 i and 2 i + 1 of the result, of which the second tile lies behind the first.
+    constexpr std::int64_t kLineBytes = 64;
+    transpose_words(to, 2 * kLineBytes, even, kLineBytes);
+    transpose_words(to + kBlockSide, 2 * kLineBytes, odd, kLineBytes);
   }
 }
 
@@ -175,6 +84,7 @@ class PanelsOfProduct {
     const std::int64_t columns = std::min(panels_ * kAmxBlock, product_.columns - first_column);
     for (std::int64_t row = 0; row < product_.rows; row += kAmxBlock) {
       const std::int64_t rows = std::min(kAmxBlock, product_.rows - row);
+      next_row_ = row + kAmxBlock;
       multiply_rows(row, rows);
       finish(context, {row, first_column, {sums_, rows, columns, sums_stride(panels_)}, worker_});
     }
@@ -189,20 +99,16 @@ class PanelsOfProduct {
 
   void multiply_rows(std::int64_t row, std::int64_t rows) {
     const bool in_place = !product_.a.is_transposed && rows == kAmxBlock;
-    const std::int64_t whole = in_place ? product_.inner / kTileInner : 0;  // steps
-    const LeftBlock there{left() + row * product_.a.stride, product_.a.stride,
-                          kTileRows * product_.a.stride, kTileInner};
-    const LeftBlock copied{left_room_, kTileInner, kTileElements, 2 * kTileElements};
+    const std::int64_t whole = in_place ? product_.inner / kBlockSide : 0;  // steps
+    const TilePairs there{left() + row * product_.a.stride, product_.a.stride,
+                          kTileRows * product_.a.stride, kBlockSide};
+    const TilePairs copied = tiles_of(left_room_);
     if (whole < steps_) copy_left(row, rows, whole);
     for (std::int64_t step = 0; step < whole; step += steps_at_once()) {
-      LeftBlock part = there;
-      part.data += step * there.inner_step;
-      multiply_panels(part, step, std::min(step + steps_at_once(), whole));
+      multiply_panels(there.from(step), step, std::min(step + steps_at_once(), whole));
     }
     for (std::int64_t step = whole; step < steps_; step += steps_at_once()) {
-      LeftBlock part = copied;
-      part.data += (step - whole) * copied.inner_step;
-      multiply_panels(part, step, std::min(step + steps_at_once(), steps_));
+      multiply_panels(copied.from(step - whole), step, std::min(step + steps_at_once(), steps_));
     }
   }
 
@@ -213,12 +119,33 @@ class PanelsOfProduct {
     return panels_ < kFewPanels ? steps_ : kStepsInCache;
   }
 
-  void multiply_panels(const LeftBlock& left, std::int64_t step, std::int64_t end) {
+  void multiply_panels(const TilePairs& left, std::int64_t step, std::int64_t end) {
     const Write write = step == 0 ? Write::set : Write::add;
     for (std::int64_t p = 0; p < panels_; ++p) {
-      multiply_block(sums_ + p * kAmxBlock, sums_stride(panels_), left,
-                     right_ + p * panel_step() + step * 2 * kTileElements, end - step, write);
+      const TilePairs right{right_ + p * panel_step(), 2 * kAmxBlock, kBlockSide, kBlockElements};
+      multiply_tile_pairs(sums_ + p * kAmxBlock, sums_stride(panels_), left, right.from(step),
+                          end - step, write);
+      fetch_next_left(step + (end - step) * p / panels_, step + (end - step) * (p + 1) / panels_);
     }
+  }
+
+  /// Asks memory for these steps of the next left block, while this one is multiplied: its rows,
+  /// or where it is transposed a line of each, lie too far apart for the processor to guess them.
+  void fetch_next_left(std::int64_t step, std::int64_t end) const {
+    const std::int64_t first = step * kBlockSide, last = std::min(end * kBlockSide, product_.inner);
+    const std::int64_t stride = product_.a.stride;
+    if (product_.a.is_transposed && next_row_ < product_.rows) {
+      for (std::int64_t k = first; k < last; ++k) fetch(left() + k * stride + next_row_);
+    } else {
+      const std::int64_t end_row = std::min(next_row_ + kAmxBlock, product_.rows);
+      for (std::int64_t k = first; k < last; k += kBlockSide) {
+        for (std::int64_t r = next_row_; r < end_row; ++r) fetch(left() + r * stride + k);
+      }
+    }
+  }
+  static void fetch(const void* line) {
+    constexpr int kToRead = 0, kIntoSecondCache = 2;
+    __builtin_prefetch(line, kToRead, kIntoSecondCache);
   }
 
   const Bf16* packed_right() const {
@@ -243,18 +170,18 @@ class PanelsOfProduct {
 
   /// The block's elements from this step on, as tiles, filled up with zeros.
   void copy_left(std::int64_t row, std::int64_t rows, std::int64_t first_step) {
-    const std::int64_t first = first_step * kTileInner;
+    const std::int64_t first = first_step * kBlockSide;
     const std::int64_t count = product_.inner - first;
     const std::int64_t stride = product_.a.stride;
     if (product_.a.is_transposed) {
       return transpose_into_tiles(left_room_, left() + row, stride, rows, count);
     }
-    std::fill_n(left_room_, (steps_ - first_step) * 2 * kTileElements, Bf16{0});
+    std::fill_n(left_room_, (steps_ - first_step) * kBlockElements, Bf16{0});
     for (std::int64_t r = 0; r < rows; ++r) {
       const Bf16* const from = left() + (row + r) * stride + first;
-      for (std::int64_t k = 0; k < count; k += kTileInner) {
-        std::copy_n(from + k, std::min(kTileInner, count - k),
-                    left_room_ + k * kAmxBlock + r * kTileInner);
+      for (std::int64_t k = 0; k < count; k += kBlockSide) {
+        std::copy_n(from + k, std::min(kBlockSide, count - k),
+                    left_room_ + k * kAmxBlock + r * kBlockSide);
       }
     }
   }
@@ -266,6 +193,7 @@ class PanelsOfProduct {
   Bf16* right_room_;
   float* sums_;
   const Bf16* right_ = nullptr;
+  std::int64_t next_row_ = 0;
   int worker_;
 };
 

@@ -42,41 +42,6 @@ struct TileConfiguration {
 };
 static_assert(sizeof(TileConfiguration) == 64);
 
-/// 16 x 16 words, rows of `from` to columns of `to`.
-void transpose_words(char* to, std::int64_t to_stride, const char* from, std::int64_t from_stride) {
-  VectorBits r[16], s[16];
-  for (int i = 0; i < 16; ++i) std::memcpy(&r[i], from + i * from_stride, sizeof r[i]);
-  // Words, pairs of words, and quarters change places within quarters, then quarters.
-  for (int i = 0; i < 16; i += 2) {
-    s[i] = __builtin_shuffle(r[i], r[i + 1],
-                             VectorBits{0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29});
-    s[i + 1] = __builtin_shuffle(
-        r[i], r[i + 1], VectorBits{2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31});
-  }
-  const VectorBits lower_pairs = {0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29};
-  const VectorBits upper_pairs = {2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31};
-  for (int i = 0; i < 16; i += 4) {
-    for (int j = 0; j < 2; ++j) {
-      r[i + 2 * j] = __builtin_shuffle(s[i + j], s[i + j + 2], lower_pairs);
-      r[i + 2 * j + 1] = __builtin_shuffle(s[i + j], s[i + j + 2], upper_pairs);
-    }
-  }
-  // Now quarter q of r[4 i + c] is column 4 q + c of rows 4 i to 4 i + 3.
-  const VectorBits even = {0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27};
-  const VectorBits odd = {4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31};
-  for (int c = 0; c < 4; ++c) {
-    const VectorBits even01 = __builtin_shuffle(r[c], r[4 + c], even);
-    const VectorBits even23 = __builtin_shuffle(r[8 + c], r[12 + c], even);
-    const VectorBits odd01 = __builtin_shuffle(r[c], r[4 + c], odd);
-    const VectorBits odd23 = __builtin_shuffle(r[8 + c], r[12 + c], odd);
-    s[c] = __builtin_shuffle(even01, even23, even);
-    s[8 + c] = __builtin_shuffle(even01, even23, odd);
-    s[4 + c] = __builtin_shuffle(odd01, odd23, even);
-    s[12 + c] = __builtin_shuffle(odd01, odd23, odd);
-  }
-  for (int i = 0; i < 16; ++i) std::memcpy(to + i * to_stride, &s[i], sizeof s[i]);
-}
-
 /// 16 elements of a row from column c on, zeros behind `columns`.
 template <class T>
 Vector elements_at(const T* row, std::int64_t c, std::int64_t columns) {
@@ -132,10 +97,48 @@ void right_of_left(std::uint16_t* to, const std::uint16_t* left) {
   }
 }
 
+void transpose_words(void* to, std::int64_t to_stride, const void* from, std::int64_t from_stride) {
+  VectorBits r[16], s[16];
+  for (int i = 0; i < 16; ++i) {
+    std::memcpy(&r[i], static_cast<const char*>(from) + i * from_stride, sizeof r[i]);
+  }
+  // Words, pairs of words, and quarters change places within quarters, then quarters.
+  for (int i = 0; i < 16; i += 2) {
+    s[i] = __builtin_shuffle(r[i], r[i + 1],
+                             VectorBits{0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29});
+    s[i + 1] = __builtin_shuffle(
+        r[i], r[i + 1], VectorBits{2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31});
+  }
+  const VectorBits lower_pairs = {0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29};
+  const VectorBits upper_pairs = {2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31};
+  for (int i = 0; i < 16; i += 4) {
+    for (int j = 0; j < 2; ++j) {
+      r[i + 2 * j] = __builtin_shuffle(s[i + j], s[i + j + 2], lower_pairs);
+      r[i + 2 * j + 1] = __builtin_shuffle(s[i + j], s[i + j + 2], upper_pairs);
+    }
+  }
+  // Now quarter q of r[4 i + c] is column 4 q + c of rows 4 i to 4 i + 3.
+  const VectorBits even = {0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27};
+  const VectorBits odd = {4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31};
+  for (int c = 0; c < 4; ++c) {
+    const VectorBits even01 = __builtin_shuffle(r[c], r[4 + c], even);
+    const VectorBits even23 = __builtin_shuffle(r[8 + c], r[12 + c], even);
+    const VectorBits odd01 = __builtin_shuffle(r[c], r[4 + c], odd);
+    const VectorBits odd23 = __builtin_shuffle(r[8 + c], r[12 + c], odd);
+    s[c] = __builtin_shuffle(even01, even23, even);
+    s[8 + c] = __builtin_shuffle(even01, even23, odd);
+    s[4 + c] = __builtin_shuffle(odd01, odd23, even);
+    s[12 + c] = __builtin_shuffle(odd01, odd23, odd);
+  }
+  for (int i = 0; i < 16; ++i) {
+    std::memcpy(static_cast<char*>(to) + i * to_stride, &s[i], sizeof s[i]);
+  }
+}
+
 void transpose_block(std::uint16_t* to, const std::uint16_t* from) {
+  constexpr std::int64_t kTile = kBlockElements / 2, kLineBytes = 64;
   for (int tile = 0; tile < 2; ++tile) {
-    transpose_words(reinterpret_cast<char*>(to + tile * kBlockElements / 2), 64,
-                    reinterpret_cast<const char*>(from + tile * kBlockElements / 2), 64);
+    transpose_words(to + tile * kTile, kLineBytes, from + tile * kTile, kLineBytes);
   }
 }
 
@@ -144,8 +147,7 @@ void transpose_block(float* to, std::int64_t to_stride, const float* from,
   constexpr auto kBytes = static_cast<std::int64_t>(sizeof(float));
   for (std::int64_t i = 0; i < kBlockSide; i += kVectorLanes) {
     for (std::int64_t j = 0; j < kBlockSide; j += kVectorLanes) {
-      transpose_words(reinterpret_cast<char*>(to + j * to_stride + i), to_stride * kBytes,
-                      reinterpret_cast<const char*>(from + i * from_stride + j),
+      transpose_words(to + j * to_stride + i, to_stride * kBytes, from + i * from_stride + j,
                       from_stride * kBytes);
     }
   }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "commands/bench/bench.hpp"
+#include "core/check.hpp"
 #include "kernels/block_sum.hpp"
 #include "kernels/fixed_point.hpp"
 #include "kernels/fixed_point_element.hpp"
@@ -112,61 +113,75 @@ ModelBound measure_bound(const Config& config, kernels::Backend& backend) {
 
 namespace {
 
-/// A gradient on its way into sums, whole or in strips as the backend makes those of weights: each
-/// strip is the same one, in the cache if it fits, as a product leaves it.
-class GradientInStrips {
+/// Gradients of many weights from the same factors, as training makes them: into exact sums, or as
+/// fp32 numbers.
+class WeightGradients {
  public:
-  GradientInStrips(kernels::Backend& backend, std::int64_t columns)
+  WeightGradients(kernels::Backend& backend, std::int64_t rows, std::int64_t outputs,
+                  std::int64_t inputs)
       : backend_(backend),
-        rows_(kElements / columns),
-        strip_(nullptr, backend.weight_gradient_rows(rows_), columns),
-        memory_(backend.allocate(static_cast<std::size_t>(strip_.rows * columns) * sizeof(float))) {
-    strip_.data = memory_->as<float>();
-    fill_random(backend, strip_, 4, 1);
+        weight_count_((kLeastElements + outputs * inputs - 1) / (outputs * inputs)),
+        element_count_(outputs * inputs),
+        exponent_(kernels::least_exponent(kernels::magnitude_bits(static_cast<float>(rows)))) {
+    memory_ = allocate_layout(backend, [&](Layout& layout) {
+      x_ = layout.factor(rows, inputs);
+      dy_ = layout.factor(rows, outputs);
+      strip_ = layout.matrix(backend.weight_gradient_rows(outputs), inputs);
+      gradient_ = layout.matrix(outputs, inputs);
+    });
+    copy_random(x_, 1);
+    copy_random(dy_, 2);
   }
-  std::int64_t count() const { return rows_ * strip_.columns; }
+  std::int64_t count() const { return weight_count_ * element_count_; }
+  std::int16_t exponent() const { return exponent_; }
 
-  void add(std::int64_t* sums, Write write, int bits) {
-    for_each_strip([&](std::int64_t first, kernels::ConstMatrix strip) {
-      backend_.add_gradient(unused_, sums + first, write, strip, 0, bits);
-    });
+  void add_exact(std::int64_t* sums, Write write, int bits) {
+    for (std::int64_t w = 0; w < weight_count_; ++w) {
+      backend_.add_weight_gradient(did_, sums + w * element_count_, write, strip_, nullptr, dy_, x_,
+                                   exponent_, bits);
+    }
   }
-  /// As long rows, whatever their number: copies of some short ones are slow.
-  void copy(float* to) {
-    for_each_strip([&](std::int64_t first, kernels::ConstMatrix strip) {
-      const std::int64_t count = strip.rows * strip.columns;
-      backend_.copy({to + first, 1, count}, {strip.data, 1, count});
-    });
+  void add(float* gradients, Write write) {
+    for (std::int64_t w = 0; w < weight_count_; ++w) {
+      const kernels::Matrix to(gradients + w * element_count_, gradient_.rows, gradient_.columns);
+      backend_.linear_backward_weight(to, nullptr, write, dy_, x_);
+    }
   }
+  /// Whether the sums took what was added last.
+  bool fits() const { return !did_.flagged(); }
 
  private:
   // Larger than the caches, as the parameters of all layers together are.
-  static constexpr std::int64_t kElements = std::int64_t{1} << 23;
+  static constexpr std::int64_t kLeastElements = std::int64_t{1} << 23;
 
-  template <class Visit>
-  void for_each_strip(const Visit& visit) {
-    for (std::int64_t row = 0; row < rows_; row += strip_.rows) {
-      const std::int64_t rows = std::min(strip_.rows, rows_ - row);
-      visit(row * strip_.columns, kernels::ConstMatrix(strip_.data, rows, strip_.columns));
-    }
+  void copy_random(const kernels::FactorMatrix& to, std::uint32_t name) {
+    const auto values =
+        backend_.allocate(static_cast<std::size_t>(to.rows * to.columns) * sizeof(float));
+    const kernels::Matrix matrix(values->as<float>(), to.rows, to.columns);
+    fill_random(backend_, matrix, name, 1);
+    backend_.copy_factor(to, matrix);
+    backend_.finish();
   }
 
   kernels::Backend& backend_;
-  std::int64_t rows_;
-  kernels::Matrix strip_;
+  std::int64_t weight_count_, element_count_;
+  std::int16_t exponent_;
   std::unique_ptr<kernels::Memory> memory_;
-  kernels::Contribution unused_;
+  kernels::FactorMatrix x_, dy_;
+  kernels::Matrix strip_, gradient_;
+  kernels::Contribution did_;
 };
 
 }  // namespace
 
 double measure_exactness_s(const Config& config, kernels::Backend& backend) {
-  GradientInStrips gradient(backend, config.model.width);
-  const std::int64_t count = gradient.count();
+  const ModelConfig& m = config.model;
+  WeightGradients gradients(backend, config.train.microbatch_size * m.context, m.hidden(), m.width);
+  const std::int64_t count = gradients.count();
   const auto floats = [&] {
     return backend.allocate(static_cast<std::size_t>(count) * sizeof(float));
   };
-  const auto copied = floats(), weights = floats(), moment1 = floats(), moment2 = floats();
+  const auto rounded = floats(), weights = floats(), moment1 = floats(), moment2 = floats();
   const auto sums = backend.allocate(static_cast<std::size_t>(count) * sizeof(std::int64_t));
   std::vector<double> squares(static_cast<std::size_t>(count / kernels::kSumBlock + 1));
 
@@ -179,27 +194,27 @@ double measure_exactness_s(const Config& config, kernels::Backend& backend) {
   buffers.moment2 = moment2->as<float>();
   buffers.count = count;
   const int bits = kernels::fixed_point_bits(config.train.microbatches);
-  const double quantum = kernels::quantum_per_token(kernels::quantum_exponent(0, bits), 1024);
+  const double quantum =
+      kernels::quantum_per_token(kernels::quantum_exponent(gradients.exponent(), bits), 1024);
   auto* const integers = sums->as<std::int64_t>();
   const auto best_s = [&](const std::function<void()>& call) {
     return time_calls(clock_threads(config, backend), &backend, call).min;
   };
   const double exact_s = best_s([&] {
-    gradient.add(integers, Write::set, bits);
+    gradients.add_exact(integers, Write::set, bits);
     backend.round_sums(nullptr, squares.data(), integers, count, quantum);
     buffers.gradient = {nullptr, integers, quantum};
     backend.update_adamw(hash, buffers, parameters);
   });
+  SWARMPI_CHECK(gradients.fits(), "gradients that are larger than their exponent");
   const double fast_s = best_s([&] {
-    gradient.copy(copied->as<float>());
-    buffers.gradient = {copied->as<float>(), nullptr, 0};
+    gradients.add(rounded->as<float>(), Write::set);
+    buffers.gradient = {rounded->as<float>(), nullptr, 0};
     backend.update_adamw(hash, buffers, parameters);
   });
-  // What further microbatches add: a sum in fp32 moves as many bytes as a copy. Of the token table
-  // only the rows that are read have a gradient.
-  const double further_s = best_s([&] { gradient.add(integers, Write::add, bits); }) -
-                           best_s([&] { gradient.copy(copied->as<float>()); });
-  const ModelConfig& m = config.model;
+  // What further microbatches add. Of the token table only the rows that are read have a gradient.
+  const double further_s = best_s([&] { gradients.add_exact(integers, Write::add, bits); }) -
+                           best_s([&] { gradients.add(rounded->as<float>(), Write::add); });
   const std::int64_t unread =
       std::max<std::int64_t>(0, m.vocab - config.train.microbatch_size * m.context) * m.width;
   const std::int64_t all = parameter_count(m);

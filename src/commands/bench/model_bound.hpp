@@ -23,9 +23,9 @@ struct ModelBound {
 
 ModelBound measure_bound(const Config& config, kernels::Backend& backend);
 
-/// Seconds a step by which exact sums are slower than sums in fp32. Measured: adding a gradient,
-/// from where its product leaves it, to integers, their norm, and AdamW from them; less a copy of
-/// the gradient and AdamW from that copy, without the norm.
+/// Seconds a step by which exact sums are slower than sums in fp32. Measured, with factors and
+/// weights of this model's hidden layers: products of gradients into integers, their norm, and AdamW
+/// from them; less the same products into fp32 and AdamW from these, without the norm.
 double measure_exactness_s(const Config& config, kernels::Backend& backend);
 
 }  // namespace swarmpi
