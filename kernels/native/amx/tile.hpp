@@ -23,8 +23,8 @@ inline constexpr std::int64_t kBlockElements = kBlockSide * kBlockSide;
 /// which is asked once, permits their use.
 bool may_use_tiles();
 
-/// While one lives, its thread's tiles are configured for multiply_tile_pairs(); libraries configure
-/// them otherwise. REQUIRES: may_use_tiles().
+/// While one lives, its thread's tiles are configured for multiply_tile_pairs(); libraries
+/// configure them otherwise. REQUIRES: may_use_tiles().
 class TilesInUse {
  public:
   TilesInUse();
@@ -62,7 +62,7 @@ inline TilePairs tiles_of(const std::uint16_t* blocks) {
 /// c (32, 32) = left right, or += left right, over `count` blocks of the inner dimension.
 /// REQUIRES: count > 0, TilesInUse.
 inline void multiply_tile_pairs(float* c, std::int64_t c_stride, const TilePairs& left,
-                           const TilePairs& right, std::int64_t count, Write write) {
+                                const TilePairs& right, std::int64_t count, Write write) {
   constexpr auto kElementBytes = static_cast<std::int64_t>(sizeof(std::uint16_t));
   const std::int64_t bytes = c_stride * static_cast<std::int64_t>(sizeof(float));
   const std::int64_t left_bytes = left.line_step * kElementBytes;
@@ -102,7 +102,8 @@ inline void multiply_tile_pairs(float* c, std::int64_t c_stride, const TilePairs
 }
 #else
 inline void multiply_tile_pairs(float* /*c*/, std::int64_t /*c_stride*/, const TilePairs& /*left*/,
-                           const TilePairs& /*right*/, std::int64_t /*count*/, Write /*write*/) {}
+                                const TilePairs& /*right*/, std::int64_t /*count*/,
+                                Write /*write*/) {}
 #endif
 /// The same of blocks.
 inline void multiply_blocks(float* c, std::int64_t c_stride, const std::uint16_t* left,

@@ -24,8 +24,8 @@ struct ModelBound {
 ModelBound measure_bound(const Config& config, kernels::Backend& backend);
 
 /// Seconds a step by which exact sums are slower than sums in fp32. Measured, with factors and
-/// weights of this model's hidden layers: products of gradients into integers, their norm, and AdamW
-/// from them; less the same products into fp32 and AdamW from these, without the norm.
+/// weights of this model's hidden layers: products of gradients into integers, their norm, and
+/// AdamW from them; less the same products into fp32 and AdamW from these, without the norm.
 double measure_exactness_s(const Config& config, kernels::Backend& backend);
 
 }  // namespace swarmpi
