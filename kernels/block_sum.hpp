@@ -12,7 +12,8 @@ namespace swarmpi::kernels {
 inline constexpr std::int64_t kSumLanes = 16;
 inline constexpr std::int64_t kSumBlock = 4096;
 
-/// Lanes of type S.
+/// Such a sum on its way, in lanes of type S. Inlined: a copy of its own, with the instructions of
+/// the native kernels, might be taken for the reference's.
 template <class S>
 class LaneSums {
  public:
@@ -26,7 +27,7 @@ class LaneSums {
     for (std::int64_t i = whole; i < end; ++i) lanes_[i - whole] += term(i);
   }
   /// The sum of all lanes; to be asked for once.
-  S folded() {
+  [[gnu::always_inline]] S folded() {
     for (std::int64_t half = kSumLanes / 2; half > 0; half /= 2) {
       for (std::int64_t lane = 0; lane < half; ++lane) lanes_[lane] += lanes_[lane + half];
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/prefetch.hpp"
 #include "kernels/block_sum.hpp"
 #include "kernels/fixed_point_element.hpp"
 #include "kernels/native/parallel.hpp"
@@ -44,7 +45,7 @@ void keep_old_weights(const UpdateBuffers& b) {
   if (b.new_weights != b.old_weights) std::copy_n(b.old_weights, b.count, b.new_weights);
 }
 
-std::uint64_t hash_of(const UpdateBuffers& b) {
+std::uint64_t state_hash_of(const UpdateBuffers& b) {
   return vector_hash_of_state(b.new_weights, b.moment1, b.moment2, b.count, b.first_index);
 }
 
@@ -56,8 +57,10 @@ constexpr std::int64_t kStretch = 64;
 void fetch_ahead(const UpdateBuffers& b) {
   constexpr std::int64_t kAhead = 512;
   const auto fetch = [](const auto* elements) {
-    constexpr std::int64_t kLine = 64 / static_cast<std::int64_t>(sizeof *elements);
-    for (std::int64_t i = 0; i < kStretch; i += kLine) __builtin_prefetch(elements + kAhead + i);
+    constexpr std::int64_t kLine = 64, kSize = sizeof *elements;
+    for (std::int64_t at = 0; at < kStretch * kSize; at += kLine) {
+      fetch_line(elements, kAhead * kSize + at);
+    }
   };
   fetch(b.old_weights);
   fetch(b.moment1);
@@ -142,10 +145,10 @@ UpdateHashes update_adamw_part(const UpdateBuffers& buffers, const UpdateParamet
     const UpdateBuffers part = part_of(buffers, at, std::min(at + kStretch, end));
     fetch_ahead(part);
     keep_old_weights(part);
-    if (buffers.hash_before != nullptr) hashes.before += hash_of(part);
+    if (buffers.hash_before != nullptr) hashes.before += state_hash_of(part);
     with_gradient(part.gradient,
                   [&](const auto gradient_at) { adamw(part, parameters, gradient_at); });
-    hashes.after += hash_of(part);
+    hashes.after += state_hash_of(part);
   }
   return hashes;
 }
@@ -190,7 +193,7 @@ std::uint64_t update_lamb(const UpdateBuffers& buffers, const UpdateParameters& 
   return sum_over_blocks(buffers, hashes, [&](const UpdateBuffers& part) {
     keep_old_weights(part);
     step_weights(part, parameters, step);
-    return hash_of(part);
+    return state_hash_of(part);
   });
 }
 

@@ -17,7 +17,15 @@ std::vector<float> random_values(std::uint64_t seed) {
 }
 
 /// Places before, at and behind a carry.
-constexpr std::int64_t kPlaces[] = {0, 7, kUpperHalf - 40, kUpperHalf - 1, 3 * kUpperHalf + 5};
+constexpr std::int64_t kPlaces[] = {0,
+                                    7,
+                                    kUpperHalf - 65,
+                                    kUpperHalf - 64,
+                                    kUpperHalf - 40,
+                                    kUpperHalf - 17,
+                                    kUpperHalf - 16,
+                                    kUpperHalf - 1,
+                                    3 * kUpperHalf + 5};
 /// Less than a vector, vectors, and more.
 constexpr std::int64_t kCounts[] = {0, 1, 15, 16, 17, 64, 333};
 

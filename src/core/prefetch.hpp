@@ -2,18 +2,30 @@
 // What will be needed soon is read from memory while something else is done.
 
 #include <cstddef>
+#include <cstdint>
 
 namespace swarmpi {
+
+/// Caches as near as this one read a line.
+enum class Cache : std::uint8_t { first, second };
+
+/// Asks memory for the line so many bytes behind an address, which may lie behind an array: no harm
+/// is done where nothing is.
+template <Cache cache = Cache::first>
+inline void fetch_line(const void* from, std::int64_t bytes = 0) {
+  constexpr int kToRead = 0, kLocality = cache == Cache::first ? 3 : 2;
+  const auto address = reinterpret_cast<std::uintptr_t>(from) + static_cast<std::uintptr_t>(bytes);
+  // GCC drops calls of functions that do nothing but __builtin_prefetch: to it, this has an effect.
+  asm volatile("");
+  __builtin_prefetch(reinterpret_cast<const void*>(address), kToRead, kLocality);
+}
 
 /// Has an object read into the cache. Null, or what has been destroyed, does no harm.
 template <class Object>
 void prefetch(const Object* object) {
   if (object == nullptr) return;
-  constexpr std::size_t kLine = 64;
-  const char* const first = reinterpret_cast<const char*>(object);
-  for (std::size_t line = 0; line < sizeof(Object); line += kLine) {
-    __builtin_prefetch(first + line);
-  }
+  constexpr std::int64_t kLine = 64, kBytes = sizeof(Object);
+  for (std::int64_t line = 0; line < kBytes; line += kLine) fetch_line(object, line);
 }
 
 }  // namespace swarmpi

@@ -41,6 +41,7 @@ void FaultInjector::asked(double now_s, PeerId peer, const Action& action) {
       return left && !world_.is_active(member);
     });
     view_ = view->view;
+    candidates_.clear();
     for (const auto& [member, stages] : view_->members()) {
       const bool known = std::find(living_.begin(), living_.end(), member) != living_.end();
       if (!known && !world_.dead(member)) living_.push_back(member);  // a newcomer
@@ -48,7 +49,10 @@ void FaultInjector::asked(double now_s, PeerId peer, const Action& action) {
   }
   const auto* lost = send == nullptr ? nullptr : std::get_if<LostMessage>(&send->message.body);
   if (lost != nullptr && lost->peer == peer) std::erase(living_, peer);  // a leader that leaves
-  if (std::holds_alternative<CreateTerm>(action)) kill_whom_it_has_lost(now_s, peer);
+  if (std::holds_alternative<CreateTerm>(action)) {
+    candidates_.insert(peer);
+    kill_whom_it_has_lost(now_s, peer);
+  }
   if (!due_.empty()) inject_due(now_s, MomentKind::Of::action);
   if (armed_.empty()) return;
   Occurrence occurrence{peer, {}, kind_of(action)};
@@ -223,7 +227,9 @@ std::string FaultInjector::cut_links(double now_s, const Fault& fault,
                   : !one_way                           ? "from"
                   : fault.inward                       ? "off what comes from"
                                                        : "off what it sends to");
-  const auto leads = [this](PeerId peer) { return peer == view_->leader(); };
+  const auto leads = [this](PeerId peer) {
+    return peer == view_->leader() || candidates_.contains(peer);
+  };
   bool cuts = false;
   for (std::size_t i = 1; i < ends.size(); ++i) {
     if (fault.kind == Fault::Kind::lose_link && (leads(first) || leads(ends[i]))) continue;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -63,8 +64,9 @@ class FaultInjector final : public Observer {
   const FaultSchedule& schedule_;
   VirtualWorld& world_;
   Referee& referee_;
-  ViewRef view_;                // the newest that was published
-  std::vector<PeerId> living_;  // by id; those who have finished among them
+  ViewRef view_;                 // the newest that was published
+  std::set<PeerId> candidates_;  // who has asked for a term since
+  std::vector<PeerId> living_;   // by id; those who have finished among them
   std::vector<Armed> armed_;
   std::vector<Due> due_;
   std::vector<std::pair<PeerId, PeerId>> lost_links_;

@@ -687,7 +687,7 @@ SwarmEnd run(const RandomSwarm& swarm, const ResumeState& resume, ComputeFactory
   setting.stop = swarm.stop;
   setting.faults = swarm.faults;
   setting.states_may_differ = swarm.faults.has(Fault::Kind::flip);
-  setting.state_is_large = swarm.links.piece_s > 0;
+  setting.state_holds_up_messages = swarm.links.piece_s > 0 && swarm.links.queue != Queue::none;
   setting.joins = swarm.joins;
   if (swarm.plan.swarm.has_collectives()) setting.collectives = &collectives;
   setting.start_s = [&](PeerId) { return starts.uniform(0, swarm.start_most_s); };

@@ -39,7 +39,7 @@ SwarmEnd run_swarm(const SwarmSetting& setting, LinkModel& links, CostModel& cos
   Referee referee(setting.plan, setting.membership, setting.resume, disk);
   FaultInjector injector(setting.faults, setting.plan, setting.membership, world, referee);
   if (setting.states_may_differ) referee.ignore_state_differences();
-  if (setting.state_is_large) referee.expect_slow_work();
+  if (setting.state_holds_up_messages) referee.expect_slow_work();
   if (observer != nullptr) world.watch(*observer);
   world.watch(referee);
   // Last: when it kills at an event, the other observers have seen that event.

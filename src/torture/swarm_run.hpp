@@ -39,9 +39,9 @@ struct SwarmSetting {
   std::vector<Newcomer> joins;
   CollectiveModel* collectives = nullptr;  ///< where the plan has some
   bool states_may_differ =
-      false;                    ///< the referee leaves it to the core to find replicas that differ
-  bool state_is_large = false;  ///< what waits in line behind pieces of it may take long
-  double most_s = 600;          ///< a run that takes longer hangs
+      false;  ///< the referee leaves it to the core to find replicas that differ
+  bool state_holds_up_messages = false;  ///< they wait in line behind pieces that take long
+  double most_s = 600;                   ///< a run that takes longer hangs
   std::int64_t most_events = 1'000'000;  ///< likewise; of a crowd as many more as it has pairs
 };
 

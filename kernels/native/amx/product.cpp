@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/check.hpp"
+#include "core/prefetch.hpp"
 #include "kernels/native/amx/tile.hpp"
 #include "kernels/native/parallel.hpp"
 #include "kernels/native/tile.hpp"
@@ -129,23 +130,14 @@ class PanelsOfProduct {
     }
   }
 
-  /// Asks memory for these steps of the next left block, while this one is multiplied: its rows,
-  /// or where it is transposed a line of each, lie too far apart for the processor to guess them.
+  /// Asks memory for these steps of the next left block, while this one is multiplied, where it is
+  /// transposed: a line of each row, too far apart for the processor to guess them.
   void fetch_next_left(std::int64_t step, std::int64_t end) const {
-    const std::int64_t first = step * kBlockSide, last = std::min(end * kBlockSide, product_.inner);
-    const std::int64_t stride = product_.a.stride;
-    if (product_.a.is_transposed && next_row_ < product_.rows) {
-      for (std::int64_t k = first; k < last; ++k) fetch(left() + k * stride + next_row_);
-    } else {
-      const std::int64_t end_row = std::min(next_row_ + kAmxBlock, product_.rows);
-      for (std::int64_t k = first; k < last; k += kBlockSide) {
-        for (std::int64_t r = next_row_; r < end_row; ++r) fetch(left() + r * stride + k);
-      }
+    if (!product_.a.is_transposed || next_row_ >= product_.rows) return;
+    const std::int64_t last = std::min(end * kBlockSide, product_.inner);
+    for (std::int64_t k = step * kBlockSide; k < last; ++k) {
+      fetch_line<Cache::second>(left() + k * product_.a.stride + next_row_);
     }
-  }
-  static void fetch(const void* line) {
-    constexpr int kToRead = 0, kIntoSecondCache = 2;
-    __builtin_prefetch(line, kToRead, kIntoSecondCache);
   }
 
   const Bf16* packed_right() const {

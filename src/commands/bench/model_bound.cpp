@@ -122,17 +122,21 @@ class WeightGradients {
       : backend_(backend),
         weight_count_((kLeastElements + outputs * inputs - 1) / (outputs * inputs)),
         element_count_(outputs * inputs),
+        outputs_(outputs),
+        stride_(backend.row_stride(inputs)),
+        // Factors are below 1: no gradient is above the number of rows.
         exponent_(kernels::least_exponent(kernels::magnitude_bits(static_cast<float>(rows)))) {
     memory_ = allocate_layout(backend, [&](Layout& layout) {
       x_ = layout.factor(rows, inputs);
       dy_ = layout.factor(rows, outputs);
       strip_ = layout.matrix(backend.weight_gradient_rows(outputs), inputs);
-      gradient_ = layout.matrix(outputs, inputs);
     });
     copy_random(x_, 1);
     copy_random(dy_, 2);
   }
   std::int64_t count() const { return weight_count_ * element_count_; }
+  /// Of fp32 gradients, whose rows lie as products write them fastest.
+  std::int64_t float_count() const { return weight_count_ * outputs_ * stride_; }
   std::int16_t exponent() const { return exponent_; }
 
   void add_exact(std::int64_t* sums, Write write, int bits) {
@@ -143,7 +147,8 @@ class WeightGradients {
   }
   void add(float* gradients, Write write) {
     for (std::int64_t w = 0; w < weight_count_; ++w) {
-      const kernels::Matrix to(gradients + w * element_count_, gradient_.rows, gradient_.columns);
+      const kernels::Matrix to(gradients + w * outputs_ * stride_, outputs_, strip_.columns,
+                               stride_);
       backend_.linear_backward_weight(to, nullptr, write, dy_, x_);
     }
   }
@@ -164,11 +169,11 @@ class WeightGradients {
   }
 
   kernels::Backend& backend_;
-  std::int64_t weight_count_, element_count_;
+  std::int64_t weight_count_, element_count_, outputs_, stride_;
   std::int16_t exponent_;
   std::unique_ptr<kernels::Memory> memory_;
   kernels::FactorMatrix x_, dy_;
-  kernels::Matrix strip_, gradient_;
+  kernels::Matrix strip_;
   kernels::Contribution did_;
 };
 
@@ -181,7 +186,9 @@ double measure_exactness_s(const Config& config, kernels::Backend& backend) {
   const auto floats = [&] {
     return backend.allocate(static_cast<std::size_t>(count) * sizeof(float));
   };
-  const auto rounded = floats(), weights = floats(), moment1 = floats(), moment2 = floats();
+  const auto rounded =
+      backend.allocate(static_cast<std::size_t>(gradients.float_count()) * sizeof(float));
+  const auto weights = floats(), moment1 = floats(), moment2 = floats();
   const auto sums = backend.allocate(static_cast<std::size_t>(count) * sizeof(std::int64_t));
   std::vector<double> squares(static_cast<std::size_t>(count / kernels::kSumBlock + 1));
 
