@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "core/prefetch.hpp"
 #include "kernels/bfloat16.hpp"
 #include "kernels/codec_element.hpp"
 #include "kernels/native/lanes.hpp"
@@ -195,7 +196,7 @@ struct Block {
     const bool is_last = end == matrix.rows * matrix.columns;
     const T* const next = place_of(matrix, is_last ? first : end);
     for (std::int64_t at = 0; at < size(); at += kChunk) {
-      for (std::int64_t i = at; i < at + kChunk; i += kLine) __builtin_prefetch(next + i, 0, 2);
+      for (std::int64_t i = at; i < at + kChunk; i += kLine) fetch_line<Cache::second>(next + i);
       body(at, std::min(kChunk, size() - at));
     }
   }

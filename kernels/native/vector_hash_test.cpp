@@ -9,6 +9,7 @@ namespace swarmpi::kernels::native {
 namespace {
 
 constexpr std::int64_t kUpperHalf = std::int64_t{1} << 32;
+
 std::vector<float> random_values(std::uint64_t seed) {
   TestRandom random(seed);
   std::vector<float> values(333);

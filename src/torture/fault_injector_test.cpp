@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "torture/swarm_check.hpp"
 
 namespace swarmpi {
@@ -108,6 +110,31 @@ TEST(FaultInjector, LeadersFallInARow) {
     EXPECT_TRUE(end.deaths[static_cast<std::size_t>(i)].led);
   }
   EXPECT_EQ(end.injected.rfind("at event 40 (", 0), 0u) << end.injected;
+}
+
+TEST(FaultInjector, WhoHasAskedForATermLosesNoLinkByAFalseDeath) {
+  RandomSwarm swarm = six_workers();
+  Fault kill;
+  kill.victim = Fault::Victim::leader;
+  kill.count = 40;
+  Fault lose;
+  lose.kind = Fault::Kind::lose_link;
+  lose.moment = moment("sends InquiryMessage");
+  lose.since_last_fault = true;
+  lose.more = 1;
+  lose.duration_s = std::numeric_limits<double>::infinity();
+  swarm.faults.all = {kill, lose};
+  const auto lost_links = [&] {
+    VirtualDisk disk;
+    const SwarmEnd end = run(swarm, {}, *make_compute_factory(swarm), disk);
+    EXPECT_EQ(end.violation, "") << end.injected;
+    return end.faults[static_cast<std::size_t>(Fault::Kind::lose_link)];
+  };
+  EXPECT_EQ(lost_links(), 0);
+  swarm.faults.all[1].moment = moment("starts BackwardJob");
+  swarm.faults.all[1].actor = Fault::Actor::given;
+  swarm.faults.all[1].given_actor = PeerId(4);
+  EXPECT_EQ(lost_links(), 1) << "of who does not lead";
 }
 
 TEST(FaultInjector, AWholeStageKeepsOneReplicaUnlessItIsNotSpared) {

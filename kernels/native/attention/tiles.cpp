@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/prefetch.hpp"
 #include "kernels/native/amx/tile.hpp"
 #include "kernels/native/lanes.hpp"
 #include "kernels/native/parallel.hpp"
@@ -72,11 +73,10 @@ class RowsAhead {
  private:
   void fetch_row(const ConstFactor& m) const {
     constexpr std::int64_t kCacheLineBytes = 64;
-    constexpr int kToRead = 0, kIntoSecondCache = 2;
     const auto element_bytes = static_cast<std::int64_t>(size_of(m.element));
     const char* const row = static_cast<const char*>(m.data) + next_ * m.stride * element_bytes;
     for (std::int64_t at = 0; at < m.columns * element_bytes; at += kCacheLineBytes) {
-      __builtin_prefetch(row + at, kToRead, kIntoSecondCache);
+      fetch_line<Cache::second>(row, at);
     }
   }
 
