@@ -25,6 +25,9 @@ class StaticPipelines {
   void ask_to_leave(PeerId peer) { may_leave_.insert(peer); }
   /// A death was heard of, true or not.
   void lost_somebody() { nobody_is_lost_ = false; }
+  /// Two members that live hold each other for dead: where one comes to lead it goes back without
+  /// the other, which may depose it and do the same.
+  void two_may_lead() { two_may_lead_ = true; }
   /// `committed`: the last step.
   std::string sends(PeerId peer, const Send& send, Step committed);
   std::string starts(PeerId peer, const Job& job);
@@ -63,6 +66,7 @@ class StaticPipelines {
   ViewRef first_;
   std::set<PeerId> may_leave_;
   bool nobody_is_lost_ = true;               // since the stages were dealt last
+  bool two_may_lead_ = false;
   std::map<ViewNumber, ViewRef> views_;      // that were published
   std::map<Term, Incarnation> incarnation_;  // of each leader's last view
   std::map<Term, ViewRef> dealt_in_;         // the last view of each that dealt all to stages anew

@@ -116,6 +116,18 @@ TEST(StaticPipelines, WhoLeavesCostsNothing) {
   EXPECT_TRUE(says(scene.publish(1), "costs nothing"));
   scene.rules->lost_somebody();
   EXPECT_EQ(scene.publish(1), "");
+  EXPECT_TRUE(says(scene.publish(1), "costs nothing"));
+}
+
+// A leader that has heard of neither death deals both a place; once it has left, each of the two
+// leads without the other.
+TEST(StaticPipelines, WhereTwoHoldEachOtherForDeadEachMayGoBack) {
+  Scene scene;
+  scene.committed = Step(2);
+  scene.rules->two_may_lead();
+  EXPECT_EQ(scene.publish(2), "");
+  EXPECT_EQ(scene.publish(1), "");
+  EXPECT_EQ(scene.publish(1), "");
 }
 
 TEST(StaticPipelines, InGPipeAllForwardPassesGoFirst) {
