@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 
 #include "core/check.hpp"
 #include "kernels/backend.hpp"
@@ -390,7 +391,8 @@ Need NativeBackend::partials_need(const WorkShape& s) {
                                    sizeof(double)})};
 }
 
-dnnl::cpu_isa cpu_isa(MaxIsa max_isa) {
+/// None where nothing caps it: oneDNN 2 and 3 have other names for that.
+std::optional<dnnl::cpu_isa> cpu_isa(MaxIsa max_isa) {
   switch (max_isa) {
     case MaxIsa::avx2:
       return dnnl::cpu_isa::avx2;
@@ -402,15 +404,15 @@ dnnl::cpu_isa cpu_isa(MaxIsa max_isa) {
     case MaxIsa::amx:
       break;
   }
-  return dnnl::cpu_isa::all;
+  return std::nullopt;
 }
 
 /// oneDNN takes a cap only before its first use: that of the first backend holds.
 void cap_isa(MaxIsa max_isa) {
   static const MaxIsa first = [&] {
-    const dnnl::cpu_isa isa = cpu_isa(max_isa);
-    if (isa == dnnl::cpu_isa::all) return max_isa;
-    const dnnl::status status = dnnl::set_max_cpu_isa(isa);
+    const std::optional<dnnl::cpu_isa> isa = cpu_isa(max_isa);
+    if (!isa) return max_isa;
+    const dnnl::status status = dnnl::set_max_cpu_isa(*isa);
     SWARMPI_CHECK(status == dnnl::status::success, "oneDNN was used before max_isa was set");
     return max_isa;
   }();
