@@ -1,6 +1,7 @@
 #pragma once
 // Memory of the native backend, and scratch memory that grows when a larger shape is first seen.
 
+#include "core/prefetch.hpp"
 #include "kernels/backend.hpp"
 
 namespace swarmpi::kernels::native {
@@ -62,7 +63,6 @@ std::size_t total_bytes(const Needs& needs) {
 /// bytes, whose rows compete for the same few sets of the caches (and halve oneDNN's speed at 4
 /// KiB).
 constexpr std::int64_t padded_stride(std::int64_t columns, std::int64_t element_bytes) {
-  constexpr std::int64_t kLineBytes = 64;
   constexpr std::int64_t kBadBytes = 512;
   std::int64_t bytes = (columns * element_bytes + kLineBytes - 1) / kLineBytes * kLineBytes;
   if (bytes % kBadBytes == 0) bytes += kLineBytes;

@@ -150,7 +150,7 @@ class NativeBackend final : public Backend {
     const Factor forward = own(weight).forward();
     if (products_.has_blocks(forward, x.columns)) {
       return products_.multiply_blocks(
-          pre.rows, pre.columns, rounded_x(x), forward, x.columns, [&](const AmxBlock& block) {
+          pre.rows, pre.columns, rounded_x(x), forward, x.columns, {}, [&](const AmxBlock& block) {
             bias_gelu(block.sums, block.of(activated), bias_at(bias, block.column));
             put(block.of(pre), block.sums, pre.rows * pre.columns);
           });
@@ -259,7 +259,7 @@ void NativeBackend::do_linear_forward(Matrix y, ConstFactor x, const Weight& wei
   const Factor factor = rounded_x(x);
   const Factor forward = own(weight).forward();
   if (products_.has_blocks(forward, x.columns)) {
-    products_.multiply_blocks(y.rows, y.columns, factor, forward, x.columns,
+    products_.multiply_blocks(y.rows, y.columns, factor, forward, x.columns, AmxReads::of(residual),
                               [&](const AmxBlock& block) {
                                 if (bias != nullptr) add_bias(block.sums, bias + block.column);
                                 if (!residual.empty())
@@ -287,10 +287,11 @@ void NativeBackend::do_linear_gelu_backward_input(FactorMatrix dpre, ConstFactor
   const Factor factor = rounded_dy(dy);
   const Factor backward = own(weight).backward();
   if (products_.has_blocks(backward, dy.columns)) {
-    return products_.multiply_blocks(
-        dpre.rows, dpre.columns, factor, backward, dy.columns, [&](const AmxBlock& block) {
-          scale_by_gelu_slope(block.of(dpre), block.sums, block.of(pre));
-        });
+    return products_.multiply_blocks(dpre.rows, dpre.columns, factor, backward, dy.columns,
+                                     AmxReads::of(pre), [&](const AmxBlock& block) {
+                                       scale_by_gelu_slope(block.of(dpre), block.sums,
+                                                           block.of(pre));
+                                     });
   }
   const std::int64_t stride = row_stride(dpre.columns);
   float* const room = strip_.take_array<float>(std::min(dpre.rows, kStripRows) * stride);

@@ -57,10 +57,8 @@ constexpr std::int64_t kStretch = 64;
 void fetch_ahead(const UpdateBuffers& b) {
   constexpr std::int64_t kAhead = 512;
   const auto fetch = [](const auto* elements) {
-    constexpr std::int64_t kLine = 64, kSize = sizeof *elements;
-    for (std::int64_t at = 0; at < kStretch * kSize; at += kLine) {
-      fetch_line(elements, kAhead * kSize + at);
-    }
+    constexpr std::int64_t kSize = sizeof *elements;
+    fetch_lines(reinterpret_cast<const char*>(elements) + kAhead * kSize, kStretch * kSize);
   };
   fetch(b.old_weights);
   fetch(b.moment1);

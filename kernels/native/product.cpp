@@ -140,7 +140,7 @@ void Products::multiply_to_factor(FactorMatrix c, const Factor& a, const Factor&
   }
   SWARMPI_CHECK(bf16_ != nullptr, "factors in bf16 where oneDNN multiplies none");
   if (has_blocks(b, inner)) {
-    return multiply_blocks(c.rows, c.columns, a, b, inner, [&](const AmxBlock& block) {
+    return multiply_blocks(c.rows, c.columns, a, b, inner, {}, [&](const AmxBlock& block) {
       if (bias != nullptr) add_bias(block.sums, bias + block.column);
       native::copy_factor(block.of(c), block.sums);
     });

@@ -61,8 +61,8 @@ class Products {
   /// REQUIRES: has_blocks().
   template <class Finish>
   void multiply_blocks(std::int64_t rows, std::int64_t columns, const Factor& a, const Factor& b,
-                       std::int64_t inner, const Finish& finish) {
-    multiply_amx({rows, columns, inner, a, b}, rooms_, finish);
+                       std::int64_t inner, const AmxReads& reads, const Finish& finish) {
+    multiply_amx({rows, columns, inner, a, b, reads}, rooms_, finish);
   }
   /// What they take.
   Need blocks_need();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/prefetch.hpp"
 #include "kernels/native/parallel.hpp"
 #include "kernels/native/tile.hpp"
 #include "kernels/native/vector_hash.hpp"
@@ -53,11 +54,27 @@ struct PanelRows {
   std::uint64_t hash() const {
     std::uint64_t sum = 0;
     for (std::int64_t p = first_panel; p < first_panel + count; ++p) {
-      const std::int64_t before = (p * panels.words + begin) * panels.panel_columns;
-      const auto* const data = panels.data + before * kPerWord<std::uint16_t>;
-      sum += vector_hash_of_words(data, (end - begin) * panels.panel_columns, before);
+      sum += vector_hash_of_words(panels.data + before(p) * kPerWord<std::uint16_t>,
+                                  words_of_panel(), before(p));
     }
     return sum;
+  }
+  /// Asks memory for one of so many parts of them.
+  void fetch(std::int64_t part, std::int64_t parts) const {
+    const std::int64_t first = words_of_panel() * part / parts;
+    const std::int64_t past = words_of_panel() * (part + 1) / parts;
+    for (std::int64_t p = first_panel; p < first_panel + count; ++p) {
+      const std::uint16_t* const data = panels.data + (before(p) + first) * kPerWord<std::uint16_t>;
+      fetch_lines<Cache::second>(data, (past - first) * kWordBytes);
+    }
+  }
+
+ private:
+  static constexpr std::int64_t kWordBytes = kPerWord<std::uint16_t> * sizeof(std::uint16_t);
+  std::int64_t words_of_panel() const { return (end - begin) * panels.panel_columns; }
+  /// Words of the copy before those of the panel.
+  std::int64_t before(std::int64_t panel) const {
+    return (panel * panels.words + begin) * panels.panel_columns;
   }
 };
 
@@ -174,13 +191,15 @@ NativeWeight::CopyHashes NativeWeight::refresh_panels(const Products& products, 
     const std::int64_t stride = products.copy_stride(inputs_);
     auto* const rounded =
         reinterpret_cast<std::uint16_t*>(rooms + static_cast<std::size_t>(worker) * room_bytes);
-    for (std::int64_t r = 0; r < rows; ++r) {
-      if (make_rows != nullptr) make_rows(context, first + r, first + r + 1);
-      products.copy_row(rounded + r * stride, master + (first + r) * inputs_, inputs_);
-    }
     const PanelRows all_of_some = columns_of(forward, first, rows);
     const PanelRows some_of_all =
         rows_of(backward, first, strip + 1 < strips ? first + step : -1, inputs_);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      all_of_some.fetch(r, rows);
+      some_of_all.fetch(r, rows);
+      if (make_rows != nullptr) make_rows(context, first + r, first + r + 1);
+      products.copy_row(rounded + r * stride, master + (first + r) * inputs_, inputs_);
+    }
     StripHashes& hash = hashes[strip];
     if (make_rows != nullptr) hash.before = {all_of_some.hash(), some_of_all.hash()};
     const Bf16Panels of_strip{forward.panel(first / forward.panel_columns), forward.words,

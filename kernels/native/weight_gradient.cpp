@@ -43,9 +43,12 @@ namespace {
 
 /// Calls visit(sums of the block, block, largest magnitude in it) for the gradient's blocks.
 template <class Visit>
-void for_each_gradient_block(std::int64_t* sums, const GradientBlocks& b, const Visit& visit) {
+void for_each_gradient_block(std::int64_t* sums, const GradientBlocks& b, PartWrite write,
+                             const Visit& visit) {
+  const bool reads = write == PartWrite::add || write == PartWrite::subtract;
   b.products.multiply_blocks(
-      b.outputs, b.columns, b.dy.transposed(), b.x, b.inner, [&](const AmxBlock& block) {
+      b.outputs, b.columns, b.dy.transposed(), b.x, b.inner,
+      reads ? AmxReads{sums, b.columns, sizeof *sums} : AmxReads{}, [&](const AmxBlock& block) {
         const SumsPart part{sums + block.row * b.columns + block.column, b.columns};
         visit(part, block, largest_magnitude_of(block.sums));
       });
@@ -60,7 +63,8 @@ Contribution add_blocks(std::int64_t* sums, Write write, const GradientBlocks& b
   auto* const largest = scratch.take_array<std::uint32_t>(worker_count());
   std::fill_n(largest, worker_count(), 0u);
   for_each_gradient_block(
-      sums, blocks, [&](const SumsPart& part, const AmxBlock& block, std::uint32_t magnitude) {
+      sums, blocks, part_write,
+      [&](const SumsPart& part, const AmxBlock& block, std::uint32_t magnitude) {
         largest[block.worker] = std::max(largest[block.worker], magnitude);
         if (measured(magnitude, exponent).flagged()) return;
         write_part(part, part_write, block.sums, exponent, bits);
@@ -73,7 +77,8 @@ Contribution add_blocks(std::int64_t* sums, Write write, const GradientBlocks& b
     std::fill_n(sums, count, 0);
   } else {
     for_each_gradient_block(
-        sums, blocks, [&](const SumsPart& part, const AmxBlock& block, std::uint32_t magnitude) {
+        sums, blocks, PartWrite::subtract,
+        [&](const SumsPart& part, const AmxBlock& block, std::uint32_t magnitude) {
           if (measured(magnitude, exponent).flagged()) return;
           write_part(part, PartWrite::subtract, block.sums, exponent, bits);
         });

@@ -6,6 +6,9 @@
 
 namespace swarmpi {
 
+/// Of a line of the caches.
+inline constexpr std::int64_t kLineBytes = 64;
+
 /// Caches as near as this one read a line.
 enum class Cache : std::uint8_t { first, second };
 
@@ -20,12 +23,16 @@ inline void fetch_line(const void* from, std::int64_t bytes = 0) {
   __builtin_prefetch(reinterpret_cast<const void*>(address), kToRead, kLocality);
 }
 
+/// The same for so many bytes from an address on.
+template <Cache cache = Cache::first>
+inline void fetch_lines(const void* from, std::int64_t bytes) {
+  for (std::int64_t at = 0; at < bytes; at += kLineBytes) fetch_line<cache>(from, at);
+}
+
 /// Has an object read into the cache. Null, or what has been destroyed, does no harm.
 template <class Object>
 void prefetch(const Object* object) {
-  if (object == nullptr) return;
-  constexpr std::int64_t kLine = 64, kBytes = sizeof(Object);
-  for (std::int64_t line = 0; line < kBytes; line += kLine) fetch_line(object, line);
+  if (object != nullptr) fetch_lines(object, sizeof(Object));
 }
 
 }  // namespace swarmpi

@@ -55,7 +55,6 @@ void transpose_into_tiles(Bf16* to, const Bf16* from, std::int64_t stride, std::
       odd[k / 2] = a >> 16 | (b & 0xffff0000u);
     }
     // Rows 2 i and 2 i + 1 of the result, of which the second tile lies behind the first.
-    constexpr std::int64_t kLineBytes = 64;
     transpose_words(to, 2 * kLineBytes, even, kLineBytes);
     transpose_words(to + kBlockSide, 2 * kLineBytes, odd, kLineBytes);
   }
@@ -123,6 +122,7 @@ class PanelsOfProduct {
   void multiply_panels(const TilePairs& left, std::int64_t step, std::int64_t end) {
     const Write write = step == 0 ? Write::set : Write::add;
     for (std::int64_t p = 0; p < panels_; ++p) {
+      if (step == 0) fetch_reads(p);
       const TilePairs right{right_ + p * panel_step(), 2 * kAmxBlock, kBlockSide, kBlockElements};
       multiply_tile_pairs(sums_ + p * kAmxBlock, sums_stride(panels_), left, right.from(step),
                           end - step, write);
@@ -137,6 +137,20 @@ class PanelsOfProduct {
     const std::int64_t last = std::min(end * kBlockSide, product_.inner);
     for (std::int64_t k = step * kBlockSide; k < last; ++k) {
       fetch_line<Cache::second>(left() + k * product_.a.stride + next_row_);
+    }
+  }
+
+  /// Asks memory for what finishing the block reads of this panel's columns.
+  void fetch_reads(std::int64_t panel) const {
+    const AmxReads& reads = product_.reads;
+    if (reads.data == nullptr) return;
+    const std::int64_t column = (first_panel_ + panel) * kAmxBlock;
+    const std::int64_t columns = std::min(kAmxBlock, product_.columns - column);
+    const std::int64_t end = std::min(next_row_, product_.rows);
+    for (std::int64_t row = next_row_ - kAmxBlock; row < end; ++row) {
+      const std::int64_t before = (row * reads.stride + column) * reads.element_bytes;
+      fetch_lines<Cache::second>(static_cast<const char*>(reads.data) + before,
+                                 columns * reads.element_bytes);
     }
   }
 
@@ -214,7 +228,7 @@ AmxProduct AmxProduct::part(std::int64_t first, std::int64_t count) const {
   const std::int64_t b_step = b.panel_columns > 0 ? b.panel_columns
                               : b.is_transposed   ? 1
                                                   : b.stride;
-  return {rows, columns, count, from(a, first * a_step), from(b, first * b_step), whole_inner};
+  return {rows, columns, count, from(a, first * a_step), from(b, first * b_step), {}, whole_inner};
 }
 
 std::size_t most_amx_scratch_bytes(std::int64_t inner) {

@@ -14,11 +14,22 @@ namespace swarmpi::kernels::native {
 /// Rows of a block, and columns of the panels that right factors are packed in.
 inline constexpr std::int64_t kAmxBlock = 32;
 
+/// A matrix of a result's size that is read where a block is finished: memory is asked for its part
+/// while the block is multiplied.
+struct AmxReads {
+  const void* data = nullptr;
+  std::int64_t stride = 0;  ///< elements
+  std::int64_t element_bytes = 0;
+
+  static AmxReads of(ConstMatrix m) { return {m.data, m.stride, sizeof *m.data}; }
+};
+
 /// (rows, columns) = a (rows, inner) b (inner, columns). b: in panels of kAmxBlock columns, or in
 /// rows, which are packed in every product.
 struct AmxProduct {
   std::int64_t rows, columns, inner;
   Factor a, b;
+  AmxReads reads = {};
   std::int64_t whole_inner = inner;  ///< of panels, where only a part of them is multiplied
 
   /// The part of the inner dimension from `first` on, a multiple of kPanelRows, as if it were all.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/prefetch.hpp"
 #include "kernels/native/stored.hpp"
 
 #if defined(__AMX_TILE__) && defined(__AMX_BF16__) && defined(__linux__)
@@ -136,7 +137,7 @@ void transpose_words(void* to, std::int64_t to_stride, const void* from, std::in
 }
 
 void transpose_block(std::uint16_t* to, const std::uint16_t* from) {
-  constexpr std::int64_t kTile = kBlockElements / 2, kLineBytes = 64;
+  constexpr std::int64_t kTile = kBlockElements / 2;
   for (int tile = 0; tile < 2; ++tile) {
     transpose_words(to + tile * kTile, kLineBytes, from + tile * kTile, kLineBytes);
   }
