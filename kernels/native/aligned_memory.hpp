@@ -1,7 +1,6 @@
 #pragma once
 // Memory of the native backend, and scratch memory that grows when a larger shape is first seen.
 
-#include "core/prefetch.hpp"
 #include "kernels/backend.hpp"
 
 namespace swarmpi::kernels::native {
@@ -64,6 +63,7 @@ std::size_t total_bytes(const Needs& needs) {
 /// KiB).
 constexpr std::int64_t padded_stride(std::int64_t columns, std::int64_t element_bytes) {
   constexpr std::int64_t kBadBytes = 512;
+  constexpr std::int64_t kLineBytes = 64;
   std::int64_t bytes = (columns * element_bytes + kLineBytes - 1) / kLineBytes * kLineBytes;
   if (bytes % kBadBytes == 0) bytes += kLineBytes;
   return bytes / element_bytes;

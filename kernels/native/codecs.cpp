@@ -192,11 +192,11 @@ struct Block {
   /// the loops are too long for the processor to look that far ahead.
   template <class Body>
   void for_each_chunk(const Body& body) const {
-    constexpr std::int64_t kLine = 64 / sizeof(T);
+    constexpr auto kBytes = static_cast<std::int64_t>(sizeof(T));
     const bool is_last = end == matrix.rows * matrix.columns;
     const T* const next = place_of(matrix, is_last ? first : end);
     for (std::int64_t at = 0; at < size(); at += kChunk) {
-      for (std::int64_t i = at; i < at + kChunk; i += kLine) fetch_line<Cache::second>(next + i);
+      fetch_lines<Cache::second>(next, at * kBytes, (at + kChunk) * kBytes);
       body(at, std::min(kChunk, size() - at));
     }
   }

@@ -341,9 +341,9 @@ void NativeBackend::do_update_adamw_and_copies(std::uint64_t& hash, const Update
   }
   const std::int64_t rows = weight.outputs(), columns = buffers.count / rows;
   auto* const hashes = partials_.take_array<UpdateHashes>(rows);
-  const auto found = weight.make_and_refresh(
-      products_, buffers.new_weights, strip_, [&](std::int64_t first, std::int64_t end) {
-        hashes[first] = update_adamw_part(buffers, parameters, first * columns, end * columns);
+  const auto found =
+      weight.make_and_refresh(products_, buffers.new_weights, strip_, [&](std::int64_t row) {
+        hashes[row] = update_adamw_part(buffers, parameters, row * columns, (row + 1) * columns);
       });
   *copies.hash_before = found.before;
   *copies.hash_after = found.after;
@@ -392,8 +392,8 @@ Need NativeBackend::partials_need(const WorkShape& s) {
                                    sizeof(double)})};
 }
 
-/// None where nothing caps it: oneDNN 2 and 3 have other names for that.
-std::optional<dnnl::cpu_isa> cpu_isa(MaxIsa max_isa) {
+/// None where nothing is capped: what oneDNN 2 calls `all` is `isa_default` in oneDNN 3.
+std::optional<dnnl::cpu_isa> cap_of(MaxIsa max_isa) {
   switch (max_isa) {
     case MaxIsa::avx2:
       return dnnl::cpu_isa::avx2;
@@ -411,7 +411,7 @@ std::optional<dnnl::cpu_isa> cpu_isa(MaxIsa max_isa) {
 /// oneDNN takes a cap only before its first use: that of the first backend holds.
 void cap_isa(MaxIsa max_isa) {
   static const MaxIsa first = [&] {
-    const std::optional<dnnl::cpu_isa> isa = cpu_isa(max_isa);
+    const std::optional<dnnl::cpu_isa> isa = cap_of(max_isa);
     if (!isa) return max_isa;
     const dnnl::status status = dnnl::set_max_cpu_isa(*isa);
     SWARMPI_CHECK(status == dnnl::status::success, "oneDNN was used before max_isa was set");

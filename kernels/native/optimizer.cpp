@@ -58,7 +58,7 @@ void fetch_ahead(const UpdateBuffers& b) {
   constexpr std::int64_t kAhead = 512;
   const auto fetch = [](const auto* elements) {
     constexpr std::int64_t kSize = sizeof *elements;
-    fetch_lines(reinterpret_cast<const char*>(elements) + kAhead * kSize, kStretch * kSize);
+    fetch_lines(elements, kAhead * kSize, (kAhead + kStretch) * kSize);
   };
   fetch(b.old_weights);
   fetch(b.moment1);

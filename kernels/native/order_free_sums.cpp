@@ -45,11 +45,11 @@ void round_block(float* __restrict gradient, const std::int64_t* __restrict sums
 
 /// Of rounded gradients. Sums are asked for ahead: memory alone bounds it.
 double sum_of_squares(const std::int64_t* sums, double quantum_per_token, std::int64_t count) {
-  constexpr std::int64_t kStretch = 64, kLine = 8, kAheadBytes = 8192;
+  constexpr std::int64_t kStretch = 64, kAhead = 1024, kBytes = sizeof *sums;
   LaneSums<double> squares;
   for (std::int64_t first = 0; first < count; first += kStretch) {
     const std::int64_t end = std::min(first + kStretch, count);
-    for (std::int64_t i = first; i < end; i += kLine) fetch_line(sums + i, kAheadBytes);
+    fetch_lines(sums, (first + kAhead) * kBytes, (end + kAhead) * kBytes);
     squares.add(first, end, [=](std::int64_t i) {
       return exact_square(rounded_mean(sums[i], quantum_per_token));
     });

@@ -107,7 +107,8 @@ void Products::multiply_in_blocks(Matrix c, const AmxProduct& product, Write wri
   for (std::int64_t first = 0; first < product.inner; first += kMostBlockInner) {
     const std::int64_t count = std::min(kMostBlockInner, product.inner - first);
     const bool adds = write == Write::add || first > 0;
-    multiply_amx(product.part(first, count), rooms_, [&](const AmxBlock& block) {
+    const AmxReads reads = adds ? AmxReads::of(c) : AmxReads();
+    multiply_amx(product.part(first, count), rooms_, reads, [&](const AmxBlock& block) {
       const Matrix to = block.of(c);
       if (adds) return add_residual(to, block.sums, nullptr);
       put(to, block.sums, c.rows * c.columns);

@@ -57,12 +57,12 @@ class Products {
   bool has_blocks(const Factor& b, std::int64_t inner) const {
     return multiplies_blocks(b) && inner <= kMostBlockInner;
   }
-  /// finish(block) for all blocks of a b, once each, on the workers' threads: see amx/product.hpp.
-  /// REQUIRES: has_blocks().
+  /// finish(block) for all blocks of a b, once each, on the workers' threads, which may read
+  /// `reads`: see amx/product.hpp. REQUIRES: has_blocks().
   template <class Finish>
   void multiply_blocks(std::int64_t rows, std::int64_t columns, const Factor& a, const Factor& b,
                        std::int64_t inner, const AmxReads& reads, const Finish& finish) {
-    multiply_amx({rows, columns, inner, a, b, reads}, rooms_, finish);
+    multiply_amx({rows, columns, inner, a, b}, rooms_, reads, finish);
   }
   /// What they take.
   Need blocks_need();

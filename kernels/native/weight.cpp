@@ -54,26 +54,26 @@ struct PanelRows {
   std::uint64_t hash() const {
     std::uint64_t sum = 0;
     for (std::int64_t p = first_panel; p < first_panel + count; ++p) {
-      sum += vector_hash_of_words(panels.data + before(p) * kPerWord<std::uint16_t>,
-                                  words_of_panel(), before(p));
+      sum += vector_hash_of_words(panels.data + offset_of(p) * kPerWord<std::uint16_t>,
+                                  words_of_panel(), offset_of(p));
     }
     return sum;
   }
-  /// Asks memory for one of so many parts of them.
+  /// Asks memory for a part of each panel. Where all parts are asked for while rows are made, they
+  /// are there when these rows are packed.
   void fetch(std::int64_t part, std::int64_t parts) const {
-    const std::int64_t first = words_of_panel() * part / parts;
-    const std::int64_t past = words_of_panel() * (part + 1) / parts;
+    constexpr std::int64_t kWordBytes = sizeof(std::uint32_t);
     for (std::int64_t p = first_panel; p < first_panel + count; ++p) {
-      const std::uint16_t* const data = panels.data + (before(p) + first) * kPerWord<std::uint16_t>;
-      fetch_lines<Cache::second>(data, (past - first) * kWordBytes);
+      fetch_lines<Cache::second>(panels.data + offset_of(p) * kPerWord<std::uint16_t>,
+                                 words_of_panel() * part / parts * kWordBytes,
+                                 words_of_panel() * (part + 1) / parts * kWordBytes);
     }
   }
 
  private:
-  static constexpr std::int64_t kWordBytes = kPerWord<std::uint16_t> * sizeof(std::uint16_t);
   std::int64_t words_of_panel() const { return (end - begin) * panels.panel_columns; }
   /// Words of the copy before those of the panel.
-  std::int64_t before(std::int64_t panel) const {
+  std::int64_t offset_of(std::int64_t panel) const {
     return (panel * panels.words + begin) * panels.panel_columns;
   }
 };
@@ -175,7 +175,7 @@ std::vector<std::span<std::byte>> NativeWeight::copies() {
 }
 
 NativeWeight::CopyHashes NativeWeight::refresh_panels(const Products& products, const float* master,
-                                                      Scratch& scratch, MakeRows make_rows,
+                                                      Scratch& scratch, MakeRow make_row,
                                                       const void* context) {
   const Bf16Panels forward = panels(*copy_, inputs_, forward_.panel_columns);
   const Bf16Panels backward = panels(*backward_copy_, outputs_, backward_.panel_columns);
@@ -191,26 +191,26 @@ NativeWeight::CopyHashes NativeWeight::refresh_panels(const Products& products, 
     const std::int64_t stride = products.copy_stride(inputs_);
     auto* const rounded =
         reinterpret_cast<std::uint16_t*>(rooms + static_cast<std::size_t>(worker) * room_bytes);
-    const PanelRows all_of_some = columns_of(forward, first, rows);
-    const PanelRows some_of_all =
+    const PanelRows forward_part = columns_of(forward, first, rows);
+    const PanelRows backward_part =
         rows_of(backward, first, strip + 1 < strips ? first + step : -1, inputs_);
     for (std::int64_t r = 0; r < rows; ++r) {
-      all_of_some.fetch(r, rows);
-      some_of_all.fetch(r, rows);
-      if (make_rows != nullptr) make_rows(context, first + r, first + r + 1);
+      forward_part.fetch(r, rows);
+      backward_part.fetch(r, rows);
+      if (make_row != nullptr) make_row(context, first + r);
       products.copy_row(rounded + r * stride, master + (first + r) * inputs_, inputs_);
     }
     StripHashes& hash = hashes[strip];
-    if (make_rows != nullptr) hash.before = {all_of_some.hash(), some_of_all.hash()};
+    if (make_row != nullptr) hash.before = {forward_part.hash(), backward_part.hash()};
     const Bf16Panels of_strip{forward.panel(first / forward.panel_columns), forward.words,
                               forward.panel_columns};
     pack_transposed(of_strip, rounded, stride, inputs_, rows);
     const Bf16Panels from_row{backward.data + first * backward.panel_columns, backward.words,
                               backward.panel_columns};
     pack(from_row, rounded, stride, rows, inputs_);
-    if (make_rows != nullptr) hash.after = {all_of_some.hash(), some_of_all.hash()};
+    if (make_row != nullptr) hash.after = {forward_part.hash(), backward_part.hash()};
   });
-  if (make_rows == nullptr) return {};
+  if (make_row == nullptr) return {};
   CopyPair before, after;
   for (std::int64_t strip = 0; strip < strips; ++strip) {
     before += hashes[strip].before;

@@ -49,25 +49,22 @@ class NativeWeight final : public Weight {
   };
   /// Whether make_and_refresh() can be used: the copies are panels.
   bool is_packed() const { return backward_copy_ != nullptr; }
-  /// refresh() that calls make_rows(first, end) before it reads these rows of the master, for all
-  /// rows, on the workers' threads. Rows and copies are read and hashed while they are in the
-  /// cache.
-  template <class MakeRows>
+  /// refresh() that calls make_row(row) before it reads this row of the master, once for each, on
+  /// the workers' threads. Rows and copies are read and hashed while they are in the cache.
+  template <class MakeRow>
   CopyHashes make_and_refresh(const Products& products, const float* master, Scratch& scratch,
-                              const MakeRows& make_rows) {
+                              const MakeRow& make_row) {
     return refresh_panels(
         products, master, scratch,
-        [](const void* context, std::int64_t first, std::int64_t end) {
-          (*static_cast<const MakeRows*>(context))(first, end);
-        },
-        &make_rows);
+        [](const void* context, std::int64_t row) { (*static_cast<const MakeRow*>(context))(row); },
+        &make_row);
   }
 
  private:
-  using MakeRows = void (*)(const void* context, std::int64_t first, std::int64_t end);
-  /// Hashes are made only where `make_rows` is not null.
+  using MakeRow = void (*)(const void* context, std::int64_t row);
+  /// Hashes are made only where `make_row` is not null.
   CopyHashes refresh_panels(const Products& products, const float* master, Scratch& scratch,
-                            MakeRows make_rows, const void* context);
+                            MakeRow make_row, const void* context);
 
   std::int64_t outputs_;
   std::int64_t inputs_;

@@ -43,12 +43,10 @@ namespace {
 
 /// Calls visit(sums of the block, block, largest magnitude in it) for the gradient's blocks.
 template <class Visit>
-void for_each_gradient_block(std::int64_t* sums, const GradientBlocks& b, PartWrite write,
+void for_each_gradient_block(std::int64_t* sums, const GradientBlocks& b, const AmxReads& reads,
                              const Visit& visit) {
-  const bool reads = write == PartWrite::add || write == PartWrite::subtract;
   b.products.multiply_blocks(
-      b.outputs, b.columns, b.dy.transposed(), b.x, b.inner,
-      reads ? AmxReads{sums, b.columns, sizeof *sums} : AmxReads{}, [&](const AmxBlock& block) {
+      b.outputs, b.columns, b.dy.transposed(), b.x, b.inner, reads, [&](const AmxBlock& block) {
         const SumsPart part{sums + block.row * b.columns + block.column, b.columns};
         visit(part, block, largest_magnitude_of(block.sums));
       });
@@ -59,11 +57,12 @@ void for_each_gradient_block(std::int64_t* sums, const GradientBlocks& b, PartWr
 Contribution add_blocks(std::int64_t* sums, Write write, const GradientBlocks& blocks,
                         std::int16_t exponent, int bits, Scratch& scratch) {
   const std::int64_t count = blocks.outputs * blocks.columns;
+  const MatrixView<std::int64_t> all(sums, blocks.outputs, blocks.columns, blocks.columns);
   const PartWrite part_write = write == Write::add ? PartWrite::add : set_of(count);
   auto* const largest = scratch.take_array<std::uint32_t>(worker_count());
   std::fill_n(largest, worker_count(), 0u);
   for_each_gradient_block(
-      sums, blocks, part_write,
+      sums, blocks, write == Write::add ? AmxReads::of(all) : AmxReads(),
       [&](const SumsPart& part, const AmxBlock& block, std::uint32_t magnitude) {
         largest[block.worker] = std::max(largest[block.worker], magnitude);
         if (measured(magnitude, exponent).flagged()) return;
@@ -77,7 +76,7 @@ Contribution add_blocks(std::int64_t* sums, Write write, const GradientBlocks& b
     std::fill_n(sums, count, 0);
   } else {
     for_each_gradient_block(
-        sums, blocks, PartWrite::subtract,
+        sums, blocks, AmxReads::of(all),
         [&](const SumsPart& part, const AmxBlock& block, std::uint32_t magnitude) {
           if (measured(magnitude, exponent).flagged()) return;
           write_part(part, PartWrite::subtract, block.sums, exponent, bits);

@@ -6,8 +6,7 @@
 
 namespace swarmpi {
 
-/// Of a line of the caches.
-inline constexpr std::int64_t kLineBytes = 64;
+inline constexpr std::int64_t kCacheLineBytes = 64;
 
 /// Caches as near as this one read a line.
 enum class Cache : std::uint8_t { first, second };
@@ -23,16 +22,17 @@ inline void fetch_line(const void* from, std::int64_t bytes = 0) {
   __builtin_prefetch(reinterpret_cast<const void*>(address), kToRead, kLocality);
 }
 
-/// The same for so many bytes from an address on.
+/// The same for bytes [begin, end) behind an address, a line at a time: the last one may be missed
+/// where these do not begin with a line.
 template <Cache cache = Cache::first>
-inline void fetch_lines(const void* from, std::int64_t bytes) {
-  for (std::int64_t at = 0; at < bytes; at += kLineBytes) fetch_line<cache>(from, at);
+inline void fetch_lines(const void* from, std::int64_t begin, std::int64_t end) {
+  for (std::int64_t at = begin; at < end; at += kCacheLineBytes) fetch_line<cache>(from, at);
 }
 
 /// Has an object read into the cache. Null, or what has been destroyed, does no harm.
 template <class Object>
 void prefetch(const Object* object) {
-  if (object != nullptr) fetch_lines(object, sizeof(Object));
+  if (object != nullptr) fetch_lines(object, 0, sizeof(Object));
 }
 
 }  // namespace swarmpi

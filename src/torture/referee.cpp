@@ -134,6 +134,9 @@ void Referee::asked(double now_s, PeerId peer, const Action& action) {
   }
   std::visit(Overloaded{
                  [&](const Send& a) { sends(now_s, peer, a); },
+                 [&](const CreateTerm&) {
+                   if (taken_for_dead_.contains(peer)) pipelines_.two_may_lead();
+                 },
                  [&](const StartJob& a) { starts(peer, a.job); },
                  [&](const AbortCollective& a) { collectives_.aborts(now_s, peer, a); },
                  [&](const StoreStage& a) { report(peer, states_.stores(peer, a)); },

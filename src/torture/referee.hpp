@@ -53,7 +53,6 @@ class Referee final : public Observer {
     taken_for_dead_.insert(peer);
     population_.ask_to_leave(peer);
     work_.may_be_repeated();
-    pipelines_.two_may_lead();
   }
   /// The peer's jobs, or its calls of the file system, hang until then.
   void expect_hang(PeerId peer, Task task, double until_s) { hangs_.expect(peer, task, until_s); }

@@ -33,9 +33,13 @@ std::int64_t panels_at_once(std::int64_t inner) {
 /// Floats from row to row of a block: rows a multiple of 4 KiB apart compete for the same lines.
 constexpr std::int64_t sums_stride(std::int64_t panels) { return panels * kAmxBlock + 16; }
 
-/// `count` <= 32 elements, and zeros.
+/// `count` <= 32 elements, and zeros. Copies of unknown size are calls of the C library.
 VectorBits line_of(const Bf16* from, std::int64_t count) {
   VectorBits line = {};
+  if (count == kLineElements) {
+    std::memcpy(&line, from, sizeof line);
+    return line;
+  }
   std::memcpy(&line, from, static_cast<std::size_t>(count) * sizeof(Bf16));
   return line;
 }
@@ -45,8 +49,12 @@ void transpose_into_tiles(Bf16* to, const Bf16* from, std::int64_t stride, std::
                           std::int64_t inner) {
   for (std::int64_t first = 0; first < inner; first += kBlockSide, to += kBlockElements) {
     // Of rows: words of two elements of the inner dimension.
-    VectorBits even[kVectorLanes] = {}, odd[kVectorLanes] = {};
+    VectorBits even[kVectorLanes], odd[kVectorLanes];
     const std::int64_t count = std::min(kBlockSide, inner - first);
+    if (count < kBlockSide) {
+      std::fill_n(even, kVectorLanes, VectorBits{});
+      std::fill_n(odd, kVectorLanes, VectorBits{});
+    }
     for (std::int64_t k = 0; k < count; k += 2) {
       const Bf16* const row = from + (first + k) * stride;
       const VectorBits a = line_of(row, rows);
@@ -63,9 +71,10 @@ void transpose_into_tiles(Bf16* to, const Bf16* from, std::int64_t stride, std::
 /// A worker's share of a product: some panels, and one block of rows after the other.
 class PanelsOfProduct {
  public:
-  PanelsOfProduct(const AmxProduct& product, std::int64_t first_panel, std::int64_t panels,
-                  float* sums, Bf16* room, int worker)
+  PanelsOfProduct(const AmxProduct& product, const AmxReads& reads, std::int64_t first_panel,
+                  std::int64_t panels, float* sums, Bf16* room, int worker)
       : product_(product),
+        reads_(reads),
         steps_(steps_of(product.inner)),
         first_panel_(first_panel),
         panels_(panels),
@@ -74,7 +83,7 @@ class PanelsOfProduct {
         sums_(sums),
         worker_(worker) {
     right_ = product.b.panel_columns == 0
-                 ? packed_right()
+                 ? pack_right()
                  : static_cast<const Bf16*>(product.b.data) + first_panel * panel_step();
   }
 
@@ -84,7 +93,7 @@ class PanelsOfProduct {
     const std::int64_t columns = std::min(panels_ * kAmxBlock, product_.columns - first_column);
     for (std::int64_t row = 0; row < product_.rows; row += kAmxBlock) {
       const std::int64_t rows = std::min(kAmxBlock, product_.rows - row);
-      next_row_ = row + kAmxBlock;
+      row_ = row;
       multiply_rows(row, rows);
       finish(context, {row, first_column, {sums_, rows, columns, sums_stride(panels_)}, worker_});
     }
@@ -133,28 +142,26 @@ class PanelsOfProduct {
   /// Asks memory for these steps of the next left block, while this one is multiplied, where it is
   /// transposed: a line of each row, too far apart for the processor to guess them.
   void fetch_next_left(std::int64_t step, std::int64_t end) const {
-    if (!product_.a.is_transposed || next_row_ >= product_.rows) return;
+    const std::int64_t next_row = row_ + kAmxBlock;
+    if (!product_.a.is_transposed || next_row >= product_.rows) return;
     const std::int64_t last = std::min(end * kBlockSide, product_.inner);
     for (std::int64_t k = step * kBlockSide; k < last; ++k) {
-      fetch_line<Cache::second>(left() + k * product_.a.stride + next_row_);
+      fetch_line<Cache::second>(left() + k * product_.a.stride + next_row);
     }
   }
 
   /// Asks memory for what finishing the block reads of this panel's columns.
   void fetch_reads(std::int64_t panel) const {
-    const AmxReads& reads = product_.reads;
-    if (reads.data == nullptr) return;
+    if (reads_.data == nullptr) return;
     const std::int64_t column = (first_panel_ + panel) * kAmxBlock;
-    const std::int64_t columns = std::min(kAmxBlock, product_.columns - column);
-    const std::int64_t end = std::min(next_row_, product_.rows);
-    for (std::int64_t row = next_row_ - kAmxBlock; row < end; ++row) {
-      const std::int64_t before = (row * reads.stride + column) * reads.element_bytes;
-      fetch_lines<Cache::second>(static_cast<const char*>(reads.data) + before,
-                                 columns * reads.element_bytes);
+    const std::int64_t end = std::min(column + kAmxBlock, product_.columns);
+    for (std::int64_t row = row_; row < std::min(row_ + kAmxBlock, product_.rows); ++row) {
+      fetch_lines<Cache::second>(static_cast<const char*>(reads_.data) + row * reads_.row_bytes,
+                                 column * reads_.element_bytes, end * reads_.element_bytes);
     }
   }
 
-  const Bf16* packed_right() const {
+  const Bf16* pack_right() const {
     const std::int64_t first = first_panel_ * kAmxBlock;
     const std::int64_t columns = std::min(panels_ * kAmxBlock, product_.columns - first);
     const std::int64_t words = steps_ * kTileRows;
@@ -193,13 +200,14 @@ class PanelsOfProduct {
   }
 
   const AmxProduct& product_;
+  const AmxReads& reads_;
   std::int64_t steps_;
   std::int64_t first_panel_, panels_;
   Bf16* left_room_;
   Bf16* right_room_;
   float* sums_;
   const Bf16* right_ = nullptr;
-  std::int64_t next_row_ = 0;
+  std::int64_t row_ = 0;  // of the block that is multiplied
   int worker_;
 };
 
@@ -228,7 +236,7 @@ AmxProduct AmxProduct::part(std::int64_t first, std::int64_t count) const {
   const std::int64_t b_step = b.panel_columns > 0 ? b.panel_columns
                               : b.is_transposed   ? 1
                                                   : b.stride;
-  return {rows, columns, count, from(a, first * a_step), from(b, first * b_step), {}, whole_inner};
+  return {rows, columns, count, from(a, first * a_step), from(b, first * b_step), whole_inner};
 }
 
 std::size_t most_amx_scratch_bytes(std::int64_t inner) {
@@ -237,21 +245,21 @@ std::size_t most_amx_scratch_bytes(std::int64_t inner) {
   return static_cast<std::size_t>(worker_count() * most.bytes());
 }
 
-void multiply_amx(const AmxProduct& product, Scratch& scratch, FinishAmxBlock finish,
-                  const void* context) {
+void multiply_amx(const AmxProduct& product, Scratch& scratch, const AmxReads& reads,
+                  FinishAmxBlock finish, const void* context) {
   SWARMPI_CHECK(product.b.panel_columns == 0 || product.b.panel_columns == kAmxBlock,
                 "panels of another width");
   const std::int64_t panels = blocks_of(product.columns, kAmxBlock);
-  const std::int64_t parts =
-      std::max<std::int64_t>(blocks_of(panels, panels_at_once(product.inner)), worker_count());
-  const std::int64_t step = blocks_of(panels, parts);
+  // As many parts for each worker.
+  const std::int64_t parts_each = blocks_of(panels, panels_at_once(product.inner) * worker_count());
+  const std::int64_t step = blocks_of(panels, parts_each * worker_count());
   const Room room = Room::of(step, product.b.panel_columns == 0 ? step : 0, product.inner);
   char* const rooms = scratch.take_array<char>(worker_count() * room.bytes());
   for_each_item(blocks_of(panels, step), [&](std::int64_t part, int worker) {
     const std::int64_t first = part * step;
     auto* const sums = reinterpret_cast<float*>(rooms + worker * room.bytes());
     auto* const elements = reinterpret_cast<Bf16*>(sums + room.floats);
-    PanelsOfProduct(product, first, std::min(step, panels - first), sums, elements, worker)
+    PanelsOfProduct(product, reads, first, std::min(step, panels - first), sums, elements, worker)
         .multiply(finish, context);
   });
 }

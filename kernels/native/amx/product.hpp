@@ -14,22 +14,11 @@ namespace swarmpi::kernels::native {
 /// Rows of a block, and columns of the panels that right factors are packed in.
 inline constexpr std::int64_t kAmxBlock = 32;
 
-/// A matrix of a result's size that is read where a block is finished: memory is asked for its part
-/// while the block is multiplied.
-struct AmxReads {
-  const void* data = nullptr;
-  std::int64_t stride = 0;  ///< elements
-  std::int64_t element_bytes = 0;
-
-  static AmxReads of(ConstMatrix m) { return {m.data, m.stride, sizeof *m.data}; }
-};
-
 /// (rows, columns) = a (rows, inner) b (inner, columns). b: in panels of kAmxBlock columns, or in
 /// rows, which are packed in every product.
 struct AmxProduct {
   std::int64_t rows, columns, inner;
   Factor a, b;
-  AmxReads reads = {};
   std::int64_t whole_inner = inner;  ///< of panels, where only a part of them is multiplied
 
   /// The part of the inner dimension from `first` on, a multiple of kPanelRows, as if it were all.
@@ -58,16 +47,31 @@ struct AmxBlock {
 /// The scratch memory that products of no larger inner dimension take at most.
 std::size_t most_amx_scratch_bytes(std::int64_t inner);
 
+/// A matrix of the result's size that is read where blocks are finished: memory is asked for its
+/// part of a block while that is multiplied.
+struct AmxReads {
+  const void* data = nullptr;
+  std::int64_t row_bytes = 0;  ///< from row to row
+  std::int64_t element_bytes = 0;
+
+  template <class T>
+  static AmxReads of(const MatrixView<T>& m) {
+    constexpr auto kBytes = static_cast<std::int64_t>(sizeof(T));
+    return {m.data, m.stride * kBytes, kBytes};
+  }
+};
+
 using FinishAmxBlock = void (*)(const void* context, const AmxBlock& block);
-/// REQUIRES: may_use_tiles().
-void multiply_amx(const AmxProduct& product, Scratch& scratch, FinishAmxBlock finish,
-                  const void* context);
+/// REQUIRES: may_use_tiles(); no side is zero.
+void multiply_amx(const AmxProduct& product, Scratch& scratch, const AmxReads& reads,
+                  FinishAmxBlock finish, const void* context);
 
 /// Calls finish(block) for all blocks of the result, once each, on the workers' threads.
 template <class Finish>
-void multiply_amx(const AmxProduct& product, Scratch& scratch, const Finish& finish) {
+void multiply_amx(const AmxProduct& product, Scratch& scratch, const AmxReads& reads,
+                  const Finish& finish) {
   multiply_amx(
-      product, scratch,
+      product, scratch, reads,
       [](const void* context, const AmxBlock& block) {
         (*static_cast<const Finish*>(context))(block);
       },

@@ -57,7 +57,7 @@ class AmxProductTest : public testing::Test {
   std::vector<float> product(const AmxProduct& product) {
     std::vector<float> c(static_cast<std::size_t>(product.rows * product.columns), -12345.0f);
     const Matrix whole(c.data(), product.rows, product.columns);
-    multiply_amx(product, scratch_, [&](const AmxBlock& block) {
+    multiply_amx(product, scratch_, AmxReads::of(whole), [&](const AmxBlock& block) {
       const Matrix part = block.of(whole);
       for (std::int64_t r = 0; r < part.rows; ++r) {
         for (std::int64_t n = 0; n < part.columns; ++n) {
@@ -126,7 +126,7 @@ TEST_F(AmxProductTest, TakesNoMoreMemoryThanItSays) {
     Scratch scratch;
     const void* const room = scratch.take(most_amx_scratch_bytes(inner));
     const Integers a(40, inner, random_), b(inner, 1500, random_);
-    multiply_amx({40, 1500, inner, a.factor(), b.factor()}, scratch, [](const AmxBlock&) {});
+    multiply_amx({40, 1500, inner, a.factor(), b.factor()}, scratch, {}, [](const AmxBlock&) {});
     EXPECT_EQ(scratch.take(1), room) << inner;
   }
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "core/prefetch.hpp"
 #include "kernels/native/stored.hpp"
 
 #if defined(__AMX_TILE__) && defined(__AMX_BF16__) && defined(__linux__)

@@ -72,12 +72,9 @@ class RowsAhead {
 
  private:
   void fetch_row(const ConstFactor& m) const {
-    constexpr std::int64_t kCacheLineBytes = 64;
     const auto element_bytes = static_cast<std::int64_t>(size_of(m.element));
     const char* const row = static_cast<const char*>(m.data) + next_ * m.stride * element_bytes;
-    for (std::int64_t at = 0; at < m.columns * element_bytes; at += kCacheLineBytes) {
-      fetch_line<Cache::second>(row, at);
-    }
+    fetch_lines<Cache::second>(row, 0, m.columns * element_bytes);
   }
 
   const NextRows& matrices_;

@@ -101,8 +101,8 @@ std::string StaticPipelines::publishes(const ViewMessage& message, Incarnation i
   if (deals) {
     deals_.insert(view.number);
     const Step from(message.restart ? message.restart->state.step : -1);
-    const bool owes_nothing = std::exchange(nobody_is_lost_, true) && !two_may_lead_;
-    if (owes_nothing && from < committed) {
+    const bool nobody_is_lost = std::exchange(nobody_is_lost_, true);
+    if (nobody_is_lost && !two_may_lead_ && from < committed) {
       return fmt::format(
           "who leaves a pipeline costs nothing: all go on from step {}, and step {} "
           "is committed",

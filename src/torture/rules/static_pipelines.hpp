@@ -25,8 +25,10 @@ class StaticPipelines {
   void ask_to_leave(PeerId peer) { may_leave_.insert(peer); }
   /// A death was heard of, true or not.
   void lost_somebody() { nobody_is_lost_ = false; }
-  /// Two members that live hold each other for dead: where one comes to lead it goes back without
-  /// the other, which may depose it and do the same.
+  /// One of two members that live and hold each other for dead asks to lead: it goes back without
+  /// the other, which may depose it and do the same, though a leader that had heard of neither
+  /// death has dealt the stages since. From now on who leaves may cost something; no other rule is
+  /// off.
   void two_may_lead() { two_may_lead_ = true; }
   /// `committed`: the last step.
   std::string sends(PeerId peer, const Send& send, Step committed);
@@ -65,7 +67,7 @@ class StaticPipelines {
   std::int64_t first_pipelines_;
   ViewRef first_;
   std::set<PeerId> may_leave_;
-  bool nobody_is_lost_ = true;               // since the stages were dealt last
+  bool nobody_is_lost_ = true;  // since the stages were dealt last
   bool two_may_lead_ = false;
   std::map<ViewNumber, ViewRef> views_;      // that were published
   std::map<Term, Incarnation> incarnation_;  // of each leader's last view

@@ -16,6 +16,7 @@ struct Scene {
     std::vector<PeerId> workers;
     for (std::int32_t id = 0; id < 4; ++id) workers.emplace_back(id);
     view = deal_pipelines(workers, {PeerId(4)}, plan.stage_costs);
+    view.number.term = Term(1);
     rules.emplace(plan, share(view), Incarnation(0));
     publish();
     for (const auto& [peer, stages] : view.members()) says(peer.value, TableMessage{});
@@ -26,7 +27,7 @@ struct Scene {
   }
   // With the next view; where all go back, from this step on.
   std::string publish(std::optional<std::int64_t> from = {}) {
-    view.number = {Term(1), view.number.number + 1};
+    view.number.number += 1;
     std::shared_ptr<RestartPoint> restart;
     if (from) {
       incarnation = Incarnation(incarnation.value + 1);
@@ -121,13 +122,24 @@ TEST(StaticPipelines, WhoLeavesCostsNothing) {
 
 // A leader that has heard of neither death deals both a place; once it has left, each of the two
 // leads without the other.
-TEST(StaticPipelines, WhereTwoHoldEachOtherForDeadEachMayGoBack) {
+TEST(StaticPipelines, WhereTwoHoldEachOtherForDeadEachMayGoBackOnceOneAsksToLead) {
   Scene scene;
   scene.committed = Step(2);
-  scene.rules->two_may_lead();
+  scene.rules->lost_somebody();
   EXPECT_EQ(scene.publish(2), "");
-  EXPECT_EQ(scene.publish(1), "");
-  EXPECT_EQ(scene.publish(1), "");
+  const View dealt = scene.view;
+  const auto lead = [&](std::int64_t term, std::int32_t lost) {
+    scene.view = dealt;
+    scene.view.remove(PeerId(lost));
+    scene.view.serve(PeerId(4), lost % 2 == 0 ? StageId(0) : StageId(1));
+    scene.view.number = {Term(term), 0};
+    EXPECT_EQ(scene.publish(), "") << "without the other, before all go back";
+    return scene.publish(1);
+  };
+  EXPECT_TRUE(says(lead(2, 3), "costs nothing"));
+  scene.rules->two_may_lead();
+  EXPECT_EQ(lead(3, 2), "");
+  EXPECT_EQ(lead(4, 3), "");
 }
 
 TEST(StaticPipelines, InGPipeAllForwardPassesGoFirst) {
