@@ -2,6 +2,7 @@
 """All checks and figures of a machine with a GPU, in order, and one table of what came.
 
 usage: gpu_check.py [--tests FOLDER] [--data FILE] [--only NAME...] [--python PYTHON]
+                    [--kill-runs N] [--collective-kill-runs N]
                     [--logs FOLDER] [--record FILE.json]
 
 The kernels against the reference (kernels_cuda_test) and NCCL between two ranks of this GPU
