@@ -15,7 +15,7 @@ version=${2:-2023.2.0}
 mkdir -p "$1"
 folder=$(cd "$1" && pwd -P)
 
-python3 -m venv "$folder/onednn"
+[ -x "$folder/onednn/bin/pip" ] || python3 -m venv "$folder/onednn"
 "$folder/onednn/bin/pip" install --quiet \
   "onednn-cpu-gomp==$version" "onednn-devel-cpu-gomp==$version"
 # shellcheck disable=SC2086  # CMAKE_ARGS is a list
