@@ -62,8 +62,8 @@ std::size_t total_bytes(const Needs& needs) {
 /// bytes, whose rows compete for the same few sets of the caches (and halve oneDNN's speed at 4
 /// KiB).
 constexpr std::int64_t padded_stride(std::int64_t columns, std::int64_t element_bytes) {
-  constexpr std::int64_t kBadBytes = 512;
   constexpr std::int64_t kLineBytes = 64;
+  constexpr std::int64_t kBadBytes = 512;
   std::int64_t bytes = (columns * element_bytes + kLineBytes - 1) / kLineBytes * kLineBytes;
   if (bytes % kBadBytes == 0) bytes += kLineBytes;
   return bytes / element_bytes;

@@ -63,8 +63,8 @@ void transpose_into_tiles(Bf16* to, const Bf16* from, std::int64_t stride, std::
       odd[k / 2] = a >> 16 | (b & 0xffff0000u);
     }
     // Rows 2 i and 2 i + 1 of the result, of which the second tile lies behind the first.
-    transpose_words(to, 2 * kLineBytes, even, kLineBytes);
-    transpose_words(to + kBlockSide, 2 * kLineBytes, odd, kLineBytes);
+    transpose_words(to, 2 * kTileLineBytes, even, kTileLineBytes);
+    transpose_words(to + kBlockSide, 2 * kTileLineBytes, odd, kTileLineBytes);
   }
 }
 
@@ -250,7 +250,7 @@ void multiply_amx(const AmxProduct& product, Scratch& scratch, const AmxReads& r
   SWARMPI_CHECK(product.b.panel_columns == 0 || product.b.panel_columns == kAmxBlock,
                 "panels of another width");
   const std::int64_t panels = blocks_of(product.columns, kAmxBlock);
-  // As many parts for each worker.
+  // Parts are dealt in turn: where one worker had one more, the others would wait.
   const std::int64_t parts_each = blocks_of(panels, panels_at_once(product.inner) * worker_count());
   const std::int64_t step = blocks_of(panels, parts_each * worker_count());
   const Room room = Room::of(step, product.b.panel_columns == 0 ? step : 0, product.inner);

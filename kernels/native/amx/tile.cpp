@@ -138,7 +138,7 @@ void transpose_words(void* to, std::int64_t to_stride, const void* from, std::in
 void transpose_block(std::uint16_t* to, const std::uint16_t* from) {
   constexpr std::int64_t kTile = kBlockElements / 2;
   for (int tile = 0; tile < 2; ++tile) {
-    transpose_words(to + tile * kTile, kLineBytes, from + tile * kTile, kLineBytes);
+    transpose_words(to + tile * kTile, kTileLineBytes, from + tile * kTile, kTileLineBytes);
   }
 }
 

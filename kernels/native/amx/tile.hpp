@@ -17,7 +17,7 @@ namespace swarmpi::kernels::native {
 
 inline constexpr std::int64_t kBlockSide = 32;
 inline constexpr std::int64_t kLineElements = kBlockSide;
-inline constexpr std::int64_t kLineBytes = 64;  // of a tile
+inline constexpr std::int64_t kTileLineBytes = kLineElements * sizeof(std::uint16_t);
 inline constexpr std::int64_t kBlockElements = kBlockSide * kBlockSide;
 
 /// Whether this process may use tiles: this build and this processor have them, and the system,
