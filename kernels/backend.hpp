@@ -11,7 +11,8 @@
 // in every product. Gradients are of the *sum* over the microbatch's tokens, in nats.
 //
 // A backend owns its memory, which need not be the host's: code on the host computes addresses
-// there, and moves what lies there by upload(), download(), host_view() and the operations alone.
+// there, and moves what lies there by upload(), download(), host_view(), host_place() and the
+// operations alone.
 // What an operation takes from the host (tokens, targets, rows, coded bytes) it has read when it
 // returns. What it gives to the host (losses, contributions, squares, hashes, ratios, rows, coded
 // bytes; "to the host" below) is there after the next finish(), and its place must live until then.
@@ -258,13 +259,15 @@ class Backend {
   /// Host memory that copies from and to this backend are fast with; zeroed. Any thread may call.
   virtual std::shared_ptr<std::byte> allocate_host(std::size_t size_bytes);
 
-  // Any thread may call these four while nobody writes to what they read; each is done when it
+  // Any thread may call these five while nobody writes to what they read; each is done when it
   // returns. On the thread that computes they come after the operations before them.
   virtual void upload(void* to, const void* from_host, std::size_t size_bytes) = 0;
   virtual void download(void* to_host, const void* from, std::size_t size_bytes) const = 0;
   /// Bytes of the backend's memory where the host can read them: where they lie, or copied into
   /// `room`, of as many bytes.
   virtual const void* host_view(const void* from, std::size_t size_bytes, void* room) const = 0;
+  /// Where the host can write what upload(to, ...) then takes from there: `to` itself, or `room`.
+  virtual void* host_place(void* to, void* room) const = 0;
   /// The state hash (state_hash.hpp) of what lies there; without moments (null), of a version of
   /// the weights that is kept beside the newest.
   virtual std::uint64_t state_hash(const float* weights, const float* moment1, const float* moment2,

@@ -54,9 +54,9 @@ void pack_groups(std::byte* to, const std::int64_t* values, std::int64_t groups,
 }
 
 template <int kWidth, std::size_t... kIndex>
-void unpack_groups(std::int64_t* sums, const std::byte* from, std::int64_t groups,
-                   std::index_sequence<kIndex...>) {
-  for (std::int64_t g = 0; g < groups; ++g, from += kWidth, sums += kGroup) {
+void unpack_groups(std::int64_t* sums, const std::int64_t* addends, const std::byte* from,
+                   std::int64_t groups, std::index_sequence<kIndex...>) {
+  for (std::int64_t g = 0; g < groups; ++g, from += kWidth, sums += kGroup, addends += kGroup) {
     const auto extract = [&]<int kFirstBit>() {
       constexpr int kShift = kFirstBit % 8;
       // The value's bits, moved to the top of the word; the way down repeats the sign.
@@ -71,14 +71,15 @@ void unpack_groups(std::int64_t* sums, const std::byte* from, std::int64_t group
       return static_cast<std::uint64_t>(static_cast<std::int64_t>(top) >> (kWordBits - kWidth));
     };
     ((sums[kIndex] = static_cast<std::int64_t>(
-          static_cast<std::uint64_t>(sums[kIndex]) +
+          static_cast<std::uint64_t>(addends[kIndex]) +
           extract.template operator()<static_cast<int>(kIndex) * kWidth>())),
      ...);
   }
 }
 
 using Pack = void (*)(std::byte*, const std::int64_t*, std::int64_t groups);
-using Unpack = void (*)(std::int64_t*, const std::byte*, std::int64_t groups);
+using Unpack = void (*)(std::int64_t* sums, const std::int64_t* addends, const std::byte*,
+                        std::int64_t groups);
 
 template <int kWidth>
 void pack(std::byte* to, const std::int64_t* values, std::int64_t groups) {
@@ -87,9 +88,12 @@ void pack(std::byte* to, const std::int64_t* values, std::int64_t groups) {
   }
 }
 template <int kWidth>
-void unpack(std::int64_t* sums, const std::byte* from, std::int64_t groups) {
+void unpack(std::int64_t* sums, const std::int64_t* addends, const std::byte* from,
+            std::int64_t groups) {
   if constexpr (kWidth > 0) {
-    unpack_groups<kWidth>(sums, from, groups, std::make_index_sequence<kGroup>());
+    unpack_groups<kWidth>(sums, addends, from, groups, std::make_index_sequence<kGroup>());
+  } else if (sums != addends) {
+    std::copy_n(addends, groups * kGroup, sums);
   }
 }
 
@@ -161,7 +165,7 @@ SumsUnpacker::SumsUnpacker(std::span<const std::byte> bytes, std::int64_t blocks
   SWARMPI_CHECK(bytes.size() >= packed_frame_bytes(blocks), "packed sums hold all their widths");
 }
 
-void SumsUnpacker::add_to(std::int64_t* sums, std::int64_t count) {
+void SumsUnpacker::add(std::int64_t* sums, const std::int64_t* addends, std::int64_t count) {
   SWARMPI_CHECK(block_ < blocks_, "no more blocks than widths");
   const auto width = static_cast<std::uint8_t>(bytes_[block_++]);
   SWARMPI_CHECK(
@@ -169,15 +173,12 @@ void SumsUnpacker::add_to(std::int64_t* sums, std::int64_t count) {
       "packed sums hold all their blocks");
   const std::byte* const from = bytes_.data() + used_;
   const std::int64_t groups = count / kGroup;
-  kUnpack[width](sums, from, groups);
+  kUnpack[width](sums, addends, from, groups);
   if (const std::int64_t rest = count % kGroup; rest > 0) {
     std::int64_t last[kGroup] = {};
-    kUnpack[width](last, from + groups * width, 1);
-    for (std::int64_t i = 0; i < rest; ++i) {
-      std::int64_t& sum = sums[groups * kGroup + i];
-      sum = static_cast<std::int64_t>(static_cast<std::uint64_t>(sum) +
-                                      static_cast<std::uint64_t>(last[i]));
-    }
+    std::copy_n(addends + groups * kGroup, rest, last);
+    kUnpack[width](last, last, from + groups * width, 1);
+    std::copy_n(last, rest, sums + groups * kGroup);
   }
   used_ += packed_block_bytes(count, width);
 }

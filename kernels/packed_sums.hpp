@@ -48,8 +48,8 @@ class SumsPacker {
 class SumsUnpacker {
  public:
   SumsUnpacker(std::span<const std::byte> bytes, std::int64_t blocks);
-  /// sums (count) += the next block.
-  void add_to(std::int64_t* sums, std::int64_t count);
+  /// sums (count) = addends (count) + the next block; both may be the same.
+  void add(std::int64_t* sums, const std::int64_t* addends, std::int64_t count);
   /// To be called after the last block.
   void finish() const;
 

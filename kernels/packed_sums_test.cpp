@@ -32,7 +32,7 @@ std::vector<std::byte> packed(const std::vector<Values>& blocks) {
 
 void add_packed(std::vector<Values>& sums, const std::vector<std::byte>& bytes) {
   SumsUnpacker unpacker(bytes, static_cast<std::int64_t>(sums.size()));
-  for (Values& block : sums) unpacker.add_to(block.data(), size_of(block));
+  for (Values& block : sums) unpacker.add(block.data(), block.data(), size_of(block));
   unpacker.finish();
 }
 

@@ -78,7 +78,7 @@ class ReferenceBackend : public Backend {
     return std::make_unique<ReferenceMemory>(size_bytes);
   }
   void upload(void* to, const void* from_host, std::size_t size_bytes) override {
-    if (size_bytes > 0) std::memcpy(to, from_host, size_bytes);
+    if (size_bytes > 0 && to != from_host) std::memcpy(to, from_host, size_bytes);
   }
   void download(void* to_host, const void* from, std::size_t size_bytes) const override {
     if (size_bytes > 0) std::memcpy(to_host, from, size_bytes);
@@ -87,6 +87,7 @@ class ReferenceBackend : public Backend {
                         void* /*room*/) const override {
     return from;
   }
+  void* host_place(void* to, void* /*room*/) const override { return to; }
   std::uint64_t state_hash(const float* weights, const float* moment1, const float* moment2,
                            std::int64_t count, std::int64_t first_index) const override {
     if (moment1 == nullptr) return hash_of_weights(weights, count, first_index);

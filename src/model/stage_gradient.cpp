@@ -155,9 +155,8 @@ void StageGradient::for_each_block(const std::int64_t* sums, const BlockRange& r
         backend_.host_view(sums + first, bytes_of_sums(elements(strip)), host_room()));
     for (const Block& block : within(strip)) {
       const std::int64_t* values = own + (element(block) - first);
-      if (!others.empty()) {
-        std::copy_n(values, block.count, together.data());
-        for (kernels::SumsUnpacker& other : others) other.add_to(together.data(), block.count);
+      for (kernels::SumsUnpacker& other : others) {
+        other.add(together.data(), values, block.count);
         values = together.data();
       }
       visit(i++, block, values);
@@ -215,14 +214,19 @@ std::vector<double> StageGradient::add_and_round(const std::int64_t* sums, const
                                                  std::span<const PartialSums> addends) {
   std::vector<double> squares(static_cast<std::size_t>(count_of(range)));
   std::vector<kernels::SumsUnpacker> others = unpackers(addends, count_of(range));
-  auto* const together = static_cast<std::int64_t*>(host_room());
+  auto* const together =
+      static_cast<std::int64_t*>(backend_.host_place(scratch_->data(), host_room()));
   for (const BlockRange& strip : strips_of(range)) {
     const std::int64_t first = first_element(strip);
     const std::size_t size_bytes = bytes_of_sums(elements(strip));
-    backend_.download(together, sums + first, size_bytes);
+    const auto* const own =
+        static_cast<const std::int64_t*>(backend_.host_view(sums + first, size_bytes, host_room()));
     for (const Block& block : within(strip)) {
+      const std::int64_t at = element(block) - first;
+      const std::int64_t* values = own + at;
       for (kernels::SumsUnpacker& other : others) {
-        other.add_to(together + (element(block) - first), block.count);
+        other.add(together + at, values, block.count);
+        values = together + at;
       }
     }
     backend_.upload(scratch_->data(), together, size_bytes);
