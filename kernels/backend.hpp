@@ -266,7 +266,7 @@ class Backend {
   /// Bytes of the backend's memory where the host can read them: where they lie, or copied into
   /// `room`, of as many bytes.
   virtual const void* host_view(const void* from, std::size_t size_bytes, void* room) const = 0;
-  /// Where the host can write what upload(to, ...) then takes from there: `to` itself, or `room`.
+  /// Where the host can write what upload(to, ...) takes next: `to` itself, or `room`.
   virtual void* host_place(void* to, void* room) const = 0;
   /// The state hash (state_hash.hpp) of what lies there; without moments (null), of a version of
   /// the weights that is kept beside the newest.

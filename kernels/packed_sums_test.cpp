@@ -36,6 +36,19 @@ void add_packed(std::vector<Values>& sums, const std::vector<std::byte>& bytes) 
   unpacker.finish();
 }
 
+/// Into another place than that of the addends.
+std::vector<Values> sums_with(const std::vector<Values>& addends,
+                              const std::vector<std::byte>& bytes) {
+  SumsUnpacker unpacker(bytes, static_cast<std::int64_t>(addends.size()));
+  std::vector<Values> sums;
+  for (const Values& block : addends) {
+    sums.emplace_back(block.size(), kMost);
+    unpacker.add(sums.back().data(), block.data(), size_of(block));
+  }
+  unpacker.finish();
+  return sums;
+}
+
 std::vector<Values> zeros_like(const std::vector<Values>& blocks) {
   std::vector<Values> zeros;
   for (const Values& block : blocks) zeros.emplace_back(block.size());
@@ -62,6 +75,9 @@ TEST(PackedSums, EveryWidthComesBackExactly) {
       auto sums = zeros_like(blocks);
       add_packed(sums, bytes);
       EXPECT_EQ(sums, blocks) << "width " << width << ", " << count << " values";
+      const std::vector<Values> addends = {random_block(random, 30, count)};
+      add_packed(sums = addends, bytes);
+      EXPECT_EQ(sums_with(addends, bytes), sums) << "width " << width << ", " << count;
     }
   }
 }

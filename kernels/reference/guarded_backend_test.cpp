@@ -43,6 +43,7 @@ TEST(GuardedBackend, BytesGoThereAndBack) {
   EXPECT_EQ(std::count(read.begin(), read.end(), 0.0f), std::ssize(read)) << "zeroed";
   backend->upload(memory->data(), values.data(), size_bytes);
   EXPECT_EQ(backend->host_view(memory->data(), size_bytes, read.data()), read.data());
+  EXPECT_EQ(backend->host_place(memory->data(), read.data()), read.data());
   EXPECT_EQ(read, values);
 }
 

@@ -214,11 +214,11 @@ std::vector<double> StageGradient::add_and_round(const std::int64_t* sums, const
                                                  std::span<const PartialSums> addends) {
   std::vector<double> squares(static_cast<std::size_t>(count_of(range)));
   std::vector<kernels::SumsUnpacker> others = unpackers(addends, count_of(range));
-  auto* const together =
-      static_cast<std::int64_t*>(backend_.host_place(scratch_->data(), host_room()));
   for (const BlockRange& strip : strips_of(range)) {
     const std::int64_t first = first_element(strip);
     const std::size_t size_bytes = bytes_of_sums(elements(strip));
+    auto* const together =
+        static_cast<std::int64_t*>(backend_.host_place(scratch_->data(), host_room()));
     const auto* const own =
         static_cast<const std::int64_t*>(backend_.host_view(sums + first, size_bytes, host_room()));
     for (const Block& block : within(strip)) {

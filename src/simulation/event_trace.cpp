@@ -66,6 +66,10 @@ struct Words {
   static std::string of(const std::pair<First, Second>& pair) {
     return of(pair.first) + ": " + of(pair.second);
   }
+  // Else the template for any T would be taken.
+  static std::string of(const MessageBody& body) {
+    return of(static_cast<const MessageBody::Variant&>(body));
+  }
   template <class... Kinds>
   static std::string of(const std::variant<Kinds...>& choice) {
     return std::visit(

@@ -71,6 +71,8 @@ class Digest {
     add(pointer != nullptr);
     if (pointer) add(*pointer);
   }
+  // Else the template for any T would be taken.
+  void add(const MessageBody& body) { add(static_cast<const MessageBody::Variant&>(body)); }
   template <class... Kinds>
   void add(const std::variant<Kinds...>& choice) {
     add(choice.index());

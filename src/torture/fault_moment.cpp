@@ -79,7 +79,7 @@ const std::vector<NamedMoment>& message_moments() {
     std::vector<NamedMoment> all;
     for (std::size_t body = 0; body < kMessageTable.rows.size(); ++body) add_message(all, body);
     // A seed draws the faults that it has always drawn: releases stand before fences here.
-    const auto fences = all.begin() + 2 * index_in<MessageBody, FencedMessage>();
+    const auto fences = all.begin() + 2 * index_in<MessageBody::Variant, FencedMessage>();
     std::swap_ranges(fences, fences + 2, fences + 2);
     return all;
   }();
@@ -147,9 +147,9 @@ const std::vector<NamedMoment>& moments_only_of_collectives() {
 
 std::vector<NamedMoment> collective_moments() {
   std::vector<NamedMoment> all = moments_only_of_collectives();
-  add_message(all, index_in<MessageBody, CollectiveIdMessage>());
-  add_message(all, index_in<MessageBody, CollectiveWord>());
-  add_message(all, index_in<MessageBody, EnterMessage>());
+  add_message(all, index_in<MessageBody::Variant, CollectiveIdMessage>());
+  add_message(all, index_in<MessageBody::Variant, CollectiveWord>());
+  add_message(all, index_in<MessageBody::Variant, EnterMessage>());
   // Where what they lead to is seen to.
   for (const NamedMoment& moment : message_moments()) {
     const bool follows = moment.name == "receives ReducedMessage" ||

@@ -44,8 +44,8 @@ std::vector<NamedMoment> collective_moments();
 const std::vector<NamedMoment>& all_moments();
 /// How many faults happened at each moment, by its index in all_moments().
 using MomentCounts =
-    std::array<std::int64_t, 2 * std::variant_size_v<MessageBody> + 2 * std::variant_size_v<Job> +
-                                 kOtherMoments + kOnlyOfCollectives>;
+    std::array<std::int64_t, 2 * std::variant_size_v<MessageBody::Variant> +
+                                 2 * std::variant_size_v<Job> + kOtherMoments + kOnlyOfCollectives>;
 /// Index in all_moments(). REQUIRES: the moment is one of them.
 std::size_t moment_index(const MomentKind& kind);
 

@@ -20,7 +20,7 @@ void expect_named(const std::string& name) {
 }
 
 TEST(FaultMoment, EveryMessageCanBeAimedAtAndIsCalledByItsName) {
-  EXPECT_EQ(message_moments().size(), 2 * std::variant_size_v<MessageBody>);
+  EXPECT_EQ(message_moments().size(), 2 * std::variant_size_v<MessageBody::Variant>);
   expect_named<ViewMessage>("ViewMessage");
   expect_named<SealMessage>("SealMessage");
   expect_named<TableMessage>("TableMessage");

@@ -68,7 +68,11 @@ struct MessageTable {
   std::array<MessageTraits, sizeof...(Bodies)> rows;
 
   constexpr explicit MessageTable(const MessageRow<Bodies>&... row) : rows{row.traits...} {}
-
+  /// Whether there is a row for it.
+  template <class B>
+  static constexpr bool has() {
+    return (std::is_same_v<B, Bodies> || ...);
+  }
   constexpr const MessageTraits& of(const Body& body) const { return rows[body.index()]; }
   template <class B>
   constexpr const MessageTraits& of() const {

@@ -762,7 +762,23 @@ inline constexpr auto kMessageTable = [] {
       MessageRow<CollectiveWord>(reduction, leader, in_its_view, by_step),
       MessageRow<EnterMessage>(reduction, host, of_its_term, by_step));
 }();
-using MessageBody = decltype(kMessageTable)::Body;
+
+/// Any message of the table. A class, so that its special members are compiled once (messages.cpp):
+/// those of a plain variant of fifty kinds take seconds in each source that sends or keeps one.
+class MessageBody : public decltype(kMessageTable)::Body {
+ public:
+  using Variant = decltype(kMessageTable)::Body;
+
+  MessageBody();
+  template <class Body>
+  requires(decltype(kMessageTable)::has<Body>()) MessageBody(Body body)
+      : Variant(std::in_place_type<Body>, std::move(body)) {}
+  MessageBody(const MessageBody&);
+  MessageBody(MessageBody&&) noexcept;
+  MessageBody& operator=(const MessageBody&);
+  MessageBody& operator=(MessageBody&&) noexcept;
+  ~MessageBody();
+};
 
 /// A message as it is sent, with the incarnation and the view of its sender: the receiver drops it
 /// if the incarnation is older than its own, and lets it wait until it has that view.

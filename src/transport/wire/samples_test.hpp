@@ -245,8 +245,8 @@ class Filler {
 };
 
 template <class... Bodies>
-std::vector<std::variant<Bodies...>> one_of_each(std::in_place_type_t<std::variant<Bodies...>>) {
-  std::vector<std::variant<Bodies...>> all{Bodies()...};
+std::vector<MessageBody> one_of_each(std::in_place_type_t<std::variant<Bodies...>>) {
+  std::vector<MessageBody> all{Bodies()...};
   for (auto& body : all) std::visit([](auto& message) { Filler().fill(message); }, body);
   return all;
 }
@@ -254,7 +254,7 @@ std::vector<std::variant<Bodies...>> one_of_each(std::in_place_type_t<std::varia
 // One of every kind; then some that are easily damaged: extreme numbers, lists empty and long,
 // payloads null, empty and large.
 inline std::vector<MessageBody> one_of_everything() {
-  std::vector<MessageBody> all = one_of_each(std::in_place_type<MessageBody>);
+  std::vector<MessageBody> all = one_of_each(std::in_place_type<MessageBody::Variant>);
   const std::vector<MessageBody> odd = {
       odd_view(),
       odd_restart(),
