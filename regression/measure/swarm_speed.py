@@ -149,7 +149,7 @@ def cost(place, rounds):
 class Speed(NamedTuple):
     tokens_per_s: float  # of the median step
     passes_s: float  # of a step and a rank, where they were fastest
-    beside_s: float  # of a step and a rank, in the median step: all that is not passes
+    beside_s: float  # of a step and a rank, where it was least: all that is not passes
 
 
 def speed(command):
@@ -167,7 +167,7 @@ def speed(command):
         spent_s = sum(of[mine].sum() for name, of in ledger.items() if name.endswith("_s"))
         passes_s.append(ledger["useful_s"][mine].sum() / ranks)
         beside_s.append(spent_s / ranks - passes_s[-1])
-    return Speed(tokens / float(np.median(took_s)), min(passes_s), float(np.median(beside_s)))
+    return Speed(tokens / float(np.median(took_s)), min(passes_s), min(beside_s))
 
 
 def together(place, deck, ranks, settings):
