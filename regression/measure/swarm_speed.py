@@ -123,12 +123,12 @@ def cpu_s_of_swarm(ranks, command):
 
 
 def train(ranks, command, **options):
-    with Swarm(ranks, command, **options) as swarm:
+    with Swarm(ranks, command, deadline_s=DEADLINE_S, **options) as swarm:
         finish(swarm, command)
 
 
 def finish(swarm, command):
-    status, _, err = swarm.result()
+    status, _, err = swarm.result(DEADLINE_S + 10)
     if status != 0:
         raise RuntimeError(f"status {status} of {command}: {err}")
 
@@ -182,7 +182,10 @@ def apart(place, deck, ranks, settings):
     part = f"train.microbatches={REPLICAS['microbatches'] // ranks}"
     commands = [place.command(deck, *settings, part) for _ in range(ranks)]
     with contextlib.ExitStack() as running:
-        swarms = [running.enter_context(Swarm(1, command, bind=False)) for command in commands]
+        swarms = [
+            running.enter_context(Swarm(1, command, bind=False, deadline_s=DEADLINE_S))
+            for command in commands
+        ]
         for swarm, command in zip(swarms, commands):
             finish(swarm, command)
     return sum(speed(command).tokens_per_s for command in commands)
@@ -201,15 +204,15 @@ def replicas_in(precision, place, rounds):
         rates = one[-1].tokens_per_s, two[-1].tokens_per_s, both[-1]
         print("  {}, tokens/s: one {:.0f}, two {:.0f}, apart {:.0f}".format(precision, *rates))
     figures = {}
-    for name, rates in (("two", [speed.tokens_per_s for speed in two]), ("apart", both)):
+    for name, rates in (("two", [run.tokens_per_s for run in two]), ("apart", both)):
         ratios = [rate / alone.tokens_per_s for rate, alone in zip(rates, one)]
         found = statistics.median(ratios), min(ratios), max(ratios)
         for end, ratio in zip(("", "_min", "_max"), found):
             figures[f"{precision}_{name}_over_one_ratio{end}"] = ratio
         print("replicas: {} {} over one {:.3f} ({:.3f} to {:.3f})".format(precision, name, *found))
     # The same passes for both, the fastest of one rank; the least of what comes beside them.
-    passes_s = min(speed.passes_s for speed in one)
-    one_s, two_s = (min(speed.beside_s for speed in speeds) for speeds in (one, two))
+    passes_s = min(run.passes_s for run in one)
+    one_s, two_s = (min(run.beside_s for run in runs) for runs in (one, two))
     ratio = (passes_s + one_s) / (passes_s / 2 + two_s)
     figures |= {
         f"{precision}_passes_s": passes_s,
