@@ -28,6 +28,14 @@ def state_and_parent(pid):
     return state, int(parent)
 
 
+def started_s(pid):
+    """When this process was started, as time.time() counts, to 0.01 s or so."""
+    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+        ticks = int(file.read().rpartition(")")[2].split()[19])
+    after_boot_s = ticks / os.sysconf("SC_CLK_TCK")
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + after_boot_s
+
+
 def lives(pid):
     return state_and_parent(pid)[0] not in "XZ"
 

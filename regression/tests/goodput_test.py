@@ -17,7 +17,7 @@ except ImportError:
     h5py = None
 
 from harness.hanging_calls import DATA, PART, HangingCalls
-from harness.processes import wait_for
+from harness.processes import started_s, wait_for
 from harness.program import slow_devices, with_settings
 from harness.swarm import MPIRUN, reports_deaths
 from harness.test_case import SwarmpiTest
@@ -115,11 +115,19 @@ class Goodput(SwarmpiTest):
         self.assertLess(abs(found_s - known_s), bound_s, f"{what}; {lives.text()}")
 
     def hang_for_a_while(self, hanging, what):
-        """Of both ranks together, in seconds."""
+        """Returns how long both ranks together hung, in seconds."""
         wait_for(lambda: len(hanging.begun()) == 2, what, 60)
         time.sleep(HANGS_S)
         hanging.end()
         return sum(time.time() - begun_s for begun_s in hanging.begun().values())
+
+    def starts(self, swarm, run):
+        """Returns how long both ranks together lived before the first view, in seconds."""
+        first_term = run + ".journal/term-1"
+        wait_for(lambda: os.path.exists(first_term), "the first view")
+        processes = swarm.ranks().values()
+        self.assertEqual(len(processes), 2)
+        return sum(os.stat(first_term).st_ctime - started_s(process) for process in processes)
 
     def assert_lives(self, lives, peers):
         """Of peers that live until the end no time is unexplained."""
@@ -149,8 +157,9 @@ class Goodput(SwarmpiTest):
         hanging.begin()
         arguments, run = self.training("alone", *ALONE_SETTINGS)
         swarm = self.start_swarm(2, *arguments, through=hanging.command())
-        start_s = self.hang_for_a_while(hanging, "both to read data")
-        wait_for(lambda: os.path.exists(run + ".journal/term-1"), "the first view")
+        hung_s = self.hang_for_a_while(hanging, "both to read data")
+        start_s = self.starts(swarm, run)
+        self.assertGreater(start_s, hung_s)
         hanging.begin()
         checkpoint_s = self.hang_for_a_while(hanging, "the last checkpoint")
         status, out, err = swarm.result(60)
