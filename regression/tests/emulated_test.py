@@ -8,7 +8,13 @@ launcher $SWARMPI_MPIRUN.
 import os
 import re
 import signal
+import statistics
 import unittest
+
+try:
+    import h5py
+except ImportError:
+    h5py = None
 
 from harness.swarm import MPIRUN, reports_deaths
 from harness.test_case import DisturbedSwarmTest, ReferenceTest, SwarmpiTest
@@ -29,6 +35,13 @@ device = "slow"
 def seconds(out):
     """What a summary says that the run took."""
     return float(re.search(r"\nwall time +([0-9.]+) s\n", out)[1])
+
+
+def median_step_s(run):
+    """Where other programs want the cores too, some steps take longer."""
+    with h5py.File(run) as file:
+        ends_s = file["steps/time_s"][:]
+    return statistics.median(ends_s[1:] - ends_s[:-1])
 
 
 def sites(up_mbps, mbps):
@@ -321,17 +334,20 @@ class Hollow(EmulatedTest):
         self.assertIn("is simulated and", err)
         self.assertEqual(self.run_program("compare", run, run)[0], 0)
 
+    @unittest.skipUnless(h5py, "there is no h5py")
     def test_lines_that_peers_share_carry_as_much_as_in_virtual_time(self):
         shared = sites(up_mbps=10, mbps=6)
-        real, _ = self.hollow(*shared)
-        arguments, _ = self.training(
+        _, run = self.hollow(*shared)
+        arguments, simulated = self.training(
             "simulated", *self.settings, *shared, "swarm.stages=2", "swarm.peers=4",
             "compute.kernels=none", "compute.fidelity=emulated", quiet=False,
         )
-        status, simulated, err = self.run_program("simulate", *arguments[1:])
+        status, _, err = self.run_program("simulate", *arguments[1:])
         self.assertEqual(status, 0, err)
-        self.assertGreater(seconds(real), 0.95 * seconds(simulated))
-        self.assertLess(seconds(real), 1.2 * seconds(simulated) + 1)
+        real_s, known_s = median_step_s(run), median_step_s(simulated)
+        print(f"a step takes {real_s:.3f} s, in virtual time {known_s:.3f} s", flush=True)
+        self.assertGreater(real_s, 0.95 * known_s)
+        self.assertLess(real_s, 1.2 * known_s)
 
     def test_wide_stages_fit(self):
         self.hollow("model.width=4096", "model.heads=32", "train.steps=3", ranks=8)

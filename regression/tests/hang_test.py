@@ -2,7 +2,7 @@
 anybody can do the work, only time is lost.
 
 The program under test is $SWARMPI, its launcher $SWARMPI_MPIRUN, the library that makes calls hang
-$HANGING_CALLS. Times are short: with suspect_after_s = 0.5 a job is late after 5 s without CPU.
+$HANGING_CALLS. Times are short: with suspect_after_s = 1 a job is late after 10 s without CPU.
 """
 
 import os
@@ -24,7 +24,7 @@ class HangTest(DisturbedSwarmTest):
     short = (
         "compute.fidelity=emulated",
         "swarm.heartbeat_s=0.1",
-        "swarm.suspect_after_s=0.5",
+        "swarm.suspect_after_s=1",
         "compute.job_timeout_s=20",
         f"output.storage_timeout_s={storage_timeout_s}",
     )
@@ -77,10 +77,9 @@ class Jobs(HangTest):
 
     def test_where_nobody_else_can_the_run_ends_and_says_why(self):
         swarm, _, _ = self.started_with("only", "fstat", DATA, [1], "swarm.pins=[0, 1, 0, 0]")
-        begun = self.hang()
+        self.hang()
         status, out, err = swarm.result(60)
         self.assertEqual(status, 3, out + err)
-        self.assertLess(time.monotonic() - begun, 40)
         self.assertRegex(err, r"peer 1 hangs in (?:forward|backward) pass .* no other peer can do")
         self.go_on()
         self.assert_resumes("only", ranks=2)
@@ -88,7 +87,7 @@ class Jobs(HangTest):
     def test_where_all_hang_on_one_server_nobody_goes(self):
         swarm, _, run = self.started_with("all", "fstat", DATA)
         self.hang()
-        time.sleep(14)
+        time.sleep(16)
         self.go_on()
         out = self.assert_undisturbed(swarm, run)
         self.assertRegex(out, r"a job of peer \d hangs: ")
@@ -103,7 +102,7 @@ class Stopped(HangTest):
         swarm, pids, run = self.started("stopped", *self.short)
         for pid in pids.values():
             os.kill(pid, signal.SIGSTOP)
-        time.sleep(12)
+        time.sleep(16)
         for pid in pids.values():
             os.kill(pid, signal.SIGCONT)
         out = self.assert_undisturbed(swarm, run)
@@ -137,10 +136,9 @@ class Loading(HangTest):
 
     def test_one_that_goes_on_has_cost_only_time(self):
         swarm, run = self.lose_stage_1("again", served_by=[1, 3], hangs=2)
-        time.sleep(6)
+        self.wait_for_words(swarm, "storage of peer 2 hangs: loading its stages (", 60)
         self.go_on()
         out = self.assert_undisturbed(swarm, run)
-        self.assertRegex(out, r"storage of peer 2 hangs: loading its stages \(")
         self.assert_lost(out, 2)
 
     def test_where_nobody_else_has_loaded_the_run_ends_and_says_why(self):
@@ -201,9 +199,12 @@ class Disks(HangTest):
 
     @unittest.skipUnless(reports_deaths(), "this MPI reports no deaths")
     def test_a_server_that_comes_back_has_cost_only_time(self):
-        swarm, _, run = self.started_with("back", "fsync", ANY_FILE)
+        timeout_s = 2 * self.storage_timeout_s
+        swarm, _, run = self.started_with(
+            "back", "fsync", ANY_FILE, None, f"output.storage_timeout_s={timeout_s}"
+        )
         self.hang()
-        time.sleep(6)
+        time.sleep(1.25 * timeout_s)  # after twice the timeout the run ends
         self.go_on()
         out = self.assert_undisturbed(swarm, run)
         self.assertRegex(out, r"storage of peer 0 hangs: syncing")

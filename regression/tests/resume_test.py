@@ -19,8 +19,9 @@ import termios
 import time
 import unittest
 
+from harness import journal
 from harness.processes import wait_for
-from harness.program import BINARY, DEADLINE_S, train_arguments
+from harness.program import BINARY, DEADLINE_S, slow_devices, train_arguments
 from harness.test_case import SwarmpiTest
 
 
@@ -144,15 +145,17 @@ class Resume(SwarmpiTest):
 
     def test_a_signal_stops_with_a_checkpoint(self):
         settings = ("train.steps=400", "output.validate_every=0")
+        self.add_to_deck(slow_devices(1e-3, peers=1))
         for how in (signal.SIGUSR1, signal.SIGINT, signal.SIGTERM):
             with self.subTest(how=how):
                 name = f"signal{int(how)}"
                 reference = self.train(f"{name}-whole", *settings)
-                arguments, run = self.training(name, *settings)
+                # The same bits, and the run takes some seconds on any machine.
+                arguments, run = self.training(name, *settings, "compute.fidelity=emulated")
                 process = self.start(*arguments)
-                journal = run + ".journal/term-1"
-                wait_for(lambda path=journal: os.path.exists(path), "the journal")
-                time.sleep(0.3)
+                folder = run + ".journal"
+                wait_for(lambda path=folder: os.path.exists(f"{path}/term-1"), "the journal")
+                wait_for(lambda path=folder: len(journal.rows(path)[0]) > 10, "some steps")
                 _, err = self.stop(process, how)
                 self.assertEqual(process.returncode, 3, err)
                 self.assertIn("--resume", err)

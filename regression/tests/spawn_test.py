@@ -121,18 +121,29 @@ class Spawned(DisturbedSwarmTest):
         out = self.assert_undisturbed(swarm, run)
         self.assert_served(out, [8])
 
+    def signal_while_one_starts(self, name, number):
+        """Sends the first newcomer this signal before it joins, and returns what came of the run.
+
+        On a busy machine it may have joined before the signal comes: then it is tried again.
+        """
+        for attempt in range(3):
+            swarm, pids, run = self.started_with_spawn(f"{name}{attempt}")
+            os.kill(pids[1], signal.SIGKILL)
+            os.kill(self.wait_for_newcomers(swarm, pids)[0], number)
+            out = self.assert_undisturbed(swarm, run)
+            # One more may be started in its place, and joins.
+            if len(re.findall(r"peer \d+ +join", out)) < 2:
+                return out, run
+        self.fail("each time the newcomer had joined before the signal came")
+
     def test_a_newcomer_dies_while_it_starts(self):
-        swarm, pids, run = self.started_with_spawn("early")
-        os.kill(pids[1], signal.SIGKILL)
-        os.kill(self.wait_for_newcomers(swarm, pids)[0], signal.SIGKILL)
-        self.assert_held_nobody_up(self.assert_undisturbed(swarm, run), run, lost=1)
+        out, run = self.signal_while_one_starts("early", signal.SIGKILL)
+        self.assert_held_nobody_up(out, run, lost=1)
 
     def test_a_newcomer_hangs_while_it_starts(self):
         """It is killed at the run's end, for which mpirun would wait."""
-        swarm, pids, run = self.started_with_spawn("hangs")
-        os.kill(pids[1], signal.SIGKILL)
-        os.kill(self.wait_for_newcomers(swarm, pids)[0], signal.SIGSTOP)
-        self.assert_held_nobody_up(self.assert_undisturbed(swarm, run), run, lost=1)
+        out, run = self.signal_while_one_starts("hangs", signal.SIGSTOP)
+        self.assert_held_nobody_up(out, run, lost=1)
 
     @unittest.skipIf(missing(), missing())
     def test_a_newcomer_whose_files_the_rank_that_starts_it_does_not_see_is_not_taken(self):
@@ -186,7 +197,9 @@ class CheckOfStarts(unittest.TestCase):
         """
         folder = tempfile.mkdtemp(prefix="swarmpi-spawn-")
         self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
-        with Swarm(ranks, [CHECK, folder, "2", plan], **options) as swarm:
+        # Where none is to be given up, a slow machine has as long as in a run.
+        limit_s = 20 if set(plan) <= set("lad") else 2
+        with Swarm(ranks, [CHECK, folder, str(limit_s), plan], **options) as swarm:
             said = "\n".join(map(str, swarm.result(60)))
         with open(os.path.join(folder, "report"), encoding="utf-8") as file:
             report = file.read()
@@ -197,7 +210,7 @@ class CheckOfStarts(unittest.TestCase):
         )
         self.assertEqual("".join(start[0] for start in starts), plan, said)
         for _, took_s, longest_s, _ in starts:
-            self.assertLess(float(took_s), 3, said)
+            self.assertLess(float(took_s), limit_s + 1, said)
             self.assertLess(float(longest_s), LONGEST_ROUND_S, said)
         end = re.search(r"^end: (\S+) s", report, re.M)
         if ends:

@@ -733,8 +733,8 @@ TEST(Succession, ALeaderThatHandsOverTellsWhoHasComeBackSinceItsLastView) {
   hears(*next, 0, AbstainMessage{"a disk hangs", {{{PeerId(0), 1}}}});
   next->handle(TermCreated{Term(2), true}, 1);
   const ViewNumber of_term_2{Term(2), 1};
-  for (const std::int32_t id : {0, 2}) hears(*next, id, InquiryAnswer{Term(2)});
-  const Actions begun = hears(*next, 3, InquiryAnswer{Term(2)});
+  for (const std::int32_t id : {0, 2}) hears(*next, id, InquiryAnswer{Term(2), no_view(), nullptr});
+  const Actions begun = hears(*next, 3, InquiryAnswer{Term(2), no_view(), nullptr});
   for (const Send& own : all_of<Send>(begun)) {
     if (own.to != PeerId(1)) continue;
     for (const auto& [to, table] :
