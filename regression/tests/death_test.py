@@ -201,7 +201,8 @@ class KilledWhileWriting(DisturbedSwarmTest):
     def hunt(self, name, wanted, least=RANKS - 1):
         """Kills who writes files that match `wanted`, while others are left.
 
-        Returns what was said, and how many were killed. Prints how many died while their file was not finished.
+        Returns what was said, and how many were killed. Prints how many died while their file was
+        not finished.
         """
         arguments, run = self.training(name, *self.settings, "swarm.stages=2", quiet=False)
         watch = FileWatch(self.path(name))

@@ -46,13 +46,13 @@ class Throughput(SwarmpiTest):
         )
 
     def measured(self, *devices):
-        """tokens_per_s, fraction_of_ideal and fraction_of_capacity of the fastest step: where other
-        programs want the cores too, some steps come late."""
+        """tokens_per_s, fraction_of_ideal and fraction_of_capacity of the third fastest step: where
+        other programs want the cores too, many steps come late."""
         with h5py.File(self.trained(*devices)) as file:
             table = {name: column[2:] for name, column in file["throughput"].items()}
-        fastest = np.argmax(table["tokens_per_s"])
+        step = np.argsort(table["tokens_per_s"])[-3]
         names = ("tokens_per_s", "fraction_of_ideal", "fraction_of_capacity")
-        return tuple(float(table[name][fastest]) for name in names)
+        return tuple(float(table[name][step]) for name in names)
 
     def test_a_slow_peer_that_gets_half_of_the_work_leaves_two_fifths(self):
         rate, ideal, capacity = self.measured("fast", "slow")
