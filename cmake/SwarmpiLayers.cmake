@@ -41,7 +41,7 @@ function(swarmpi_layer name folder)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE ${target} GTest::gtest_main)
     target_compile_definitions(${name}_test PRIVATE SWARMPI_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
-    # What is tested stays as fast as it is; its tests compile in some two thirds of the time.
+    # What is tested keeps its flags; its tests compile in 85 % of the time.
     target_compile_options(${name}_test PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O1>)
     gtest_discover_tests(${name}_test DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 120 LABELS unit)
   endif()
