@@ -10,6 +10,7 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
 endif()
 option(BUILD_TESTING "Build the tests" ON)
+option(SWARMPI_UNITY "Compile the sources of a folder as one unit (never the kernels)" ON)
 option(SWARMPI_WERROR "Treat warnings as errors" OFF)
 set(SWARMPI_ARCH native CACHE STRING
     "-march of the native kernels; on mixed clusters the oldest CPU, e.g. x86-64-v3")

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-namespace swarmpi::kernels {
+namespace swarmpi::kernels::bfloat16_test {
 namespace {
 
 float from_bits(std::uint32_t bits) { return std::bit_cast<float>(bits); }
@@ -52,4 +52,4 @@ TEST(Bfloat16, InfinitiesAndNansStay) {
 }
 
 }  // namespace
-}  // namespace swarmpi::kernels
+}  // namespace swarmpi::kernels::bfloat16_test

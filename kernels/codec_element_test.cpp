@@ -6,7 +6,7 @@
 #include <limits>
 #include <set>
 
-namespace swarmpi::kernels {
+namespace swarmpi::kernels::codec_element_test {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -212,4 +212,4 @@ TEST(Codecs, BytesOfAnArray) {
 }
 
 }  // namespace
-}  // namespace swarmpi::kernels
+}  // namespace swarmpi::kernels::codec_element_test

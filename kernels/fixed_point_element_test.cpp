@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-namespace swarmpi::kernels {
+namespace swarmpi::kernels::fixed_point_element_test {
 namespace {
 
 TEST(FixedPoint, TheExponentIsTheLeastAboveTheMagnitude) {
@@ -76,4 +76,4 @@ TEST(FixedPoint, WithoutAnExponentOnlyZeroFits) {
 }
 
 }  // namespace
-}  // namespace swarmpi::kernels
+}  // namespace swarmpi::kernels::fixed_point_element_test

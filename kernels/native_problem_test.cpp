@@ -6,7 +6,7 @@
 
 #include "kernels/native/instruction_sets.hpp"
 
-namespace swarmpi::kernels {
+namespace swarmpi::kernels::native_problem_test {
 namespace {
 
 BackendOptions threads(int count) {
@@ -52,4 +52,4 @@ TEST(NativeProblemTest, OpenMpMayNotChooseTheNumberOfThreads) {
 }
 
 }  // namespace
-}  // namespace swarmpi::kernels
+}  // namespace swarmpi::kernels::native_problem_test

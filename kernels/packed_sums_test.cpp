@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-namespace swarmpi::kernels {
+namespace swarmpi::kernels::packed_sums_test {
 namespace {
 
 using Values = std::vector<std::int64_t>;
@@ -146,4 +146,4 @@ TEST(PackedSumsDeath, AMessageThatIsNotWhatItShouldBeEndsTheProcess) {
 }
 
 }  // namespace
-}  // namespace swarmpi::kernels
+}  // namespace swarmpi::kernels::packed_sums_test

@@ -6,7 +6,7 @@
 
 #include "kernels/cuda/test_support.hpp"
 
-namespace swarmpi::kernels {
+namespace swarmpi::kernels::attention_test {
 
 void PrintTo(const AttentionShape& s, std::ostream* to) {  // NOLINT(readability-identifier-naming)
   *to << s.sequences << "x" << s.context << ", " << s.heads << " heads of " << s.head_width;
@@ -62,4 +62,4 @@ INSTANTIATE_TEST_SUITE_P(
                                      AttentionShape{1, 70, 1, 200}, AttentionShape{3, 96, 2, 24})));
 
 }  // namespace
-}  // namespace swarmpi::kernels
+}  // namespace swarmpi::kernels::attention_test

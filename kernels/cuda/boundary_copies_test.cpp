@@ -9,7 +9,7 @@
 
 #include "kernels/cuda/test_support.hpp"
 
-namespace swarmpi::kernels {
+namespace swarmpi::kernels::boundary_copies_test {
 namespace {
 
 constexpr std::int64_t kRows = 4096, kColumns = 2048;  // 32 MiB
@@ -128,4 +128,4 @@ TEST_F(BoundariesOnGpu, MoreMayBeFetchedThanThereIsRoomForAndReadInAnyOrder) {
 }
 
 }  // namespace
-}  // namespace swarmpi::kernels
+}  // namespace swarmpi::kernels::boundary_copies_test

@@ -6,7 +6,7 @@
 
 #include "kernels/cuda/test_support.hpp"
 
-namespace swarmpi::kernels::cuda {
+namespace swarmpi::kernels::cuda::device_test {
 namespace {
 
 /// What launchers tell a rank, for one test.
@@ -102,4 +102,4 @@ TEST_F(DeviceOnGpu, AnErrorOfTheDeviceIsTheDeathOfThePeerInWords) {
 }
 
 }  // namespace
-}  // namespace swarmpi::kernels::cuda
+}  // namespace swarmpi::kernels::cuda::device_test

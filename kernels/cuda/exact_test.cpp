@@ -19,7 +19,7 @@
 #include "kernels/cuda/test_support.hpp"
 #include "kernels/fixed_point_element.hpp"
 
-namespace swarmpi::kernels {
+namespace swarmpi::kernels::exact_test {
 namespace {
 
 using Bytes = std::vector<std::byte>;
@@ -679,4 +679,4 @@ TEST_P(CodecOnCuda, EveryCodeIsDecodedAlike) {
 }
 
 }  // namespace
-}  // namespace swarmpi::kernels
+}  // namespace swarmpi::kernels::exact_test

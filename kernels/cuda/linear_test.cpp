@@ -6,7 +6,7 @@
 
 #include "kernels/cuda/test_support.hpp"
 
-namespace swarmpi::kernels {
+namespace swarmpi::kernels::linear_test {
 namespace {
 
 struct Layer {
@@ -115,4 +115,4 @@ INSTANTIATE_TEST_SUITE_P(Shapes, LinearOnGpu,
                                                           Layer{513, 768, 130})));
 
 }  // namespace
-}  // namespace swarmpi::kernels
+}  // namespace swarmpi::kernels::linear_test

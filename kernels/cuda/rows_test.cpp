@@ -6,7 +6,7 @@
 
 #include "kernels/cuda/test_support.hpp"
 
-namespace swarmpi::kernels {
+namespace swarmpi::kernels::rows_test {
 namespace {
 
 struct Size {
@@ -180,4 +180,4 @@ INSTANTIATE_TEST_SUITE_P(Precisions, TokensOnGpu,
                          testing::Values(Precision::fp32, Precision::bf16));
 
 }  // namespace
-}  // namespace swarmpi::kernels
+}  // namespace swarmpi::kernels::rows_test

@@ -13,7 +13,7 @@
 #include "kernels/native/product.hpp"
 #include "kernels/native/test_support.hpp"
 
-namespace swarmpi::kernels {
+namespace swarmpi::kernels::backend_test {
 namespace {
 
 /// Whether a product of bf16 factors, rounded and summed by whatever there is, is exact: 3 * 2
@@ -223,4 +223,4 @@ TEST(LibrariesTest, AreNamed) {
 }
 
 }  // namespace
-}  // namespace swarmpi::kernels
+}  // namespace swarmpi::kernels::backend_test

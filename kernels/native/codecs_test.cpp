@@ -3,7 +3,7 @@
 #include "kernels/codec_element.hpp"
 #include "kernels/native/test_support.hpp"
 
-namespace swarmpi::kernels {
+namespace swarmpi::kernels::codecs_test {
 namespace {
 
 using Bytes = std::vector<std::byte>;
@@ -173,4 +173,4 @@ TEST(CodecThreadsTest, BitsDoNotDependOnTheirNumber) {
 }
 
 }  // namespace
-}  // namespace swarmpi::kernels
+}  // namespace swarmpi::kernels::codecs_test

@@ -4,7 +4,7 @@
 #include "kernels/native/test_support.hpp"
 #include "kernels/rounding_mode.hpp"
 
-namespace swarmpi::kernels {
+namespace swarmpi::kernels::exact_test {
 namespace {
 
 TEST(EmbeddingTest, HasTheReferencesBits) {
@@ -294,4 +294,4 @@ TEST(HashTest, OfCopiesSeesEveryByte) {
 }
 
 }  // namespace
-}  // namespace swarmpi::kernels
+}  // namespace swarmpi::kernels::exact_test

@@ -6,7 +6,7 @@
 #include "kernels/bfloat16.hpp"
 #include "kernels/native/test_support.hpp"
 
-namespace swarmpi::kernels {
+namespace swarmpi::kernels::factor_test {
 namespace {
 
 constexpr std::int64_t kRows = 70, kWidth = 48, kHidden = 84;
@@ -184,4 +184,4 @@ TEST_F(FactorTest, SumsOverAKeptFactorAreOfTheRoundedValues) {
 }
 
 }  // namespace
-}  // namespace swarmpi::kernels
+}  // namespace swarmpi::kernels::factor_test

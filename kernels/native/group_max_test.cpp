@@ -5,7 +5,7 @@
 
 #include "kernels/native/test_support.hpp"
 
-namespace swarmpi::kernels {
+namespace swarmpi::kernels::group_max_test {
 namespace {
 
 class GroupMaxTest : public testing::TestWithParam<std::int64_t> {
@@ -47,4 +47,4 @@ TEST_P(GroupMaxTest, BothBackendsGiveTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(Sizes, GroupMaxTest, testing::Values(1, 2, 3, 4, 8));
 
 }  // namespace
-}  // namespace swarmpi::kernels
+}  // namespace swarmpi::kernels::group_max_test

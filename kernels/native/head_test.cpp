@@ -1,7 +1,7 @@
 #include "kernels/native/head.hpp"
 #include "kernels/native/test_support.hpp"
 
-namespace swarmpi::kernels {
+namespace swarmpi::kernels::head_test {
 namespace {
 
 struct HeadCase {
@@ -106,4 +106,4 @@ TEST(HeadNanTest, LossAndGradientSayIt) {
 }
 
 }  // namespace
-}  // namespace swarmpi::kernels
+}  // namespace swarmpi::kernels::head_test

@@ -1,6 +1,6 @@
 #include "kernels/native/test_support.hpp"
 
-namespace swarmpi::kernels {
+namespace swarmpi::kernels::layer_norm_test {
 namespace {
 
 class LayerNormTest
@@ -57,4 +57,4 @@ INSTANTIATE_TEST_SUITE_P(
                      testing::Values(Strides::dense, Strides::padded, Strides::odd)));
 
 }  // namespace
-}  // namespace swarmpi::kernels
+}  // namespace swarmpi::kernels::layer_norm_test

@@ -1,6 +1,6 @@
 #include "kernels/native/test_support.hpp"
 
-namespace swarmpi::kernels {
+namespace swarmpi::kernels::linear_test {
 namespace {
 
 /// A product of `inner` terms of at most 1: every partial sum is rounded, and stays near
@@ -180,4 +180,4 @@ TEST(WeightTest, RefreshReplacesWhatWasThere) {
 }
 
 }  // namespace
-}  // namespace swarmpi::kernels
+}  // namespace swarmpi::kernels::linear_test

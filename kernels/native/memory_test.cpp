@@ -31,7 +31,7 @@ void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
 
-namespace swarmpi::kernels {
+namespace swarmpi::kernels::memory_test {
 namespace {
 
 TEST(MemoryTest, IsAlignedAndZeroed) {
@@ -231,4 +231,4 @@ TEST(MemoryTest, CopiesAndClearsWhateverTheShape) {
 }
 
 }  // namespace
-}  // namespace swarmpi::kernels
+}  // namespace swarmpi::kernels::memory_test

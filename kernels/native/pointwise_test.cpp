@@ -8,7 +8,7 @@
 #include "kernels/portable_math.hpp"
 #include "kernels/reference/gelu.hpp"
 
-namespace swarmpi::kernels::native {
+namespace swarmpi::kernels::native::pointwise_test {
 namespace {
 
 TEST(VectorMathTest, ExpIsGoodToAnUlpAndAHalf) {
@@ -112,4 +112,4 @@ TEST(PortableBitsTest, NothingDependsOnTheWidthOfVectors) {
 }
 
 }  // namespace
-}  // namespace swarmpi::kernels::native
+}  // namespace swarmpi::kernels::native::pointwise_test

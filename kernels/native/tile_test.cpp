@@ -7,7 +7,7 @@
 #include "kernels/native/test_support.hpp"
 #include "kernels/native/vectors.hpp"
 
-namespace swarmpi::kernels::native {
+namespace swarmpi::kernels::native::tile_test {
 namespace {
 
 float value_of(float x) { return x; }
@@ -234,4 +234,4 @@ TEST(VectorsTest, TheLargestIsOneOfTheFirst) {
 }
 
 }  // namespace
-}  // namespace swarmpi::kernels::native
+}  // namespace swarmpi::kernels::native::tile_test

@@ -5,7 +5,7 @@
 
 #include "kernels/native/test_support.hpp"
 
-namespace swarmpi::kernels::native {
+namespace swarmpi::kernels::native::vector_hash_test {
 namespace {
 
 constexpr std::int64_t kUpperHalf = std::int64_t{1} << 32;
@@ -62,4 +62,4 @@ TEST(VectorHash, IsTheHashOfBytes) {
 }
 
 }  // namespace
-}  // namespace swarmpi::kernels::native
+}  // namespace swarmpi::kernels::native::vector_hash_test

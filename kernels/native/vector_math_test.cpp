@@ -2,7 +2,7 @@
 
 #include "kernels/native/test_support.hpp"
 
-namespace swarmpi::kernels::native {
+namespace swarmpi::kernels::native::vector_math_test {
 namespace {
 
 float power(float x) {
@@ -25,4 +25,4 @@ TEST(PowerOfTwoTest, CountsTheSmallestAsZeroAndKeepsNaNs) {
 }
 
 }  // namespace
-}  // namespace swarmpi::kernels::native
+}  // namespace swarmpi::kernels::native::vector_math_test

@@ -5,7 +5,7 @@
 #include "kernels/native/test_support.hpp"
 #include "kernels/rounding_mode.hpp"
 
-namespace swarmpi::kernels {
+namespace swarmpi::kernels::weight_gradient_test {
 namespace {
 
 constexpr std::int64_t kNoted = 12345;  ///< what stands in sums before
@@ -199,4 +199,4 @@ TEST(WeightGradientTest, ZerosAreSetAndHaveNoExponent) {
 }
 
 }  // namespace
-}  // namespace swarmpi::kernels
+}  // namespace swarmpi::kernels::weight_gradient_test

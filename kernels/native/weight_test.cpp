@@ -10,7 +10,7 @@
 #include "kernels/native/test_support.hpp"
 #include "kernels/native/tile.hpp"
 
-namespace swarmpi::kernels::native {
+namespace swarmpi::kernels::native::weight_test {
 namespace {
 
 using dnnl::memory;
@@ -177,4 +177,4 @@ TEST(WeightTest, IsNotPackedWithoutAmxNorInFp32) {
 }
 
 }  // namespace
-}  // namespace swarmpi::kernels::native
+}  // namespace swarmpi::kernels::native::weight_test

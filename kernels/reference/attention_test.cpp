@@ -2,7 +2,7 @@
 
 #include "kernels/reference/test_support.hpp"
 
-namespace swarmpi::kernels::reference {
+namespace swarmpi::kernels::reference::attention_test {
 namespace {
 
 constexpr auto kFull = Precision::fp32;
@@ -126,4 +126,4 @@ TEST(Attention, ASequenceHasTheSameBitsAloneAndAmongMany) {
 }
 
 }  // namespace
-}  // namespace swarmpi::kernels::reference
+}  // namespace swarmpi::kernels::reference::attention_test

@@ -5,7 +5,7 @@
 #include "kernels/reference/test_support.hpp"
 #include "kernels/rounding_mode.hpp"
 
-namespace swarmpi::kernels {
+namespace swarmpi::kernels::backend_test {
 namespace {
 
 TEST(ReferenceBackend, MemoryIsAlignedAndZeroed) {
@@ -45,4 +45,4 @@ TEST(ReferenceBackend, AWeightIsWhatTheLastRefreshGaveIt) {
 }
 
 }  // namespace
-}  // namespace swarmpi::kernels
+}  // namespace swarmpi::kernels::backend_test

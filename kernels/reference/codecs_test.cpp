@@ -7,7 +7,7 @@
 #include "kernels/codec_element.hpp"
 #include "kernels/reference/test_support.hpp"
 
-namespace swarmpi::kernels::reference {
+namespace swarmpi::kernels::reference::codecs_test {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -154,4 +154,4 @@ TEST(Codecs, BlocksAreCountedThroughRowsAndPaddingIsNotTouched) {
 }
 
 }  // namespace
-}  // namespace swarmpi::kernels::reference
+}  // namespace swarmpi::kernels::reference::codecs_test

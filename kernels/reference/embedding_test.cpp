@@ -2,7 +2,7 @@
 
 #include "kernels/reference/test_support.hpp"
 
-namespace swarmpi::kernels::reference {
+namespace swarmpi::kernels::reference::embedding_test {
 namespace {
 
 TEST(Embedding, GradientsMatchFiniteDifferences) {
@@ -28,4 +28,4 @@ TEST(Embedding, GradientsMatchFiniteDifferences) {
 }
 
 }  // namespace
-}  // namespace swarmpi::kernels::reference
+}  // namespace swarmpi::kernels::reference::embedding_test

@@ -3,7 +3,7 @@
 
 #include "kernels/reference/test_support.hpp"
 
-namespace swarmpi::kernels {
+namespace swarmpi::kernels::group_max_test {
 namespace {
 
 using Row = std::vector<float>;
@@ -44,4 +44,4 @@ TEST(GroupMax, ANanIsNotLost) {
 }
 
 }  // namespace
-}  // namespace swarmpi::kernels
+}  // namespace swarmpi::kernels::group_max_test

@@ -10,7 +10,7 @@
 
 #include "kernels/state_hash.hpp"
 
-namespace swarmpi::kernels {
+namespace swarmpi::kernels::guarded_backend_test {
 namespace {
 
 using GuardedBackendDeathTest = testing::Test;
@@ -97,4 +97,4 @@ TEST(GuardedBackend, AnyThreadHashesWhatLiesThere) {
 }
 
 }  // namespace
-}  // namespace swarmpi::kernels
+}  // namespace swarmpi::kernels::guarded_backend_test

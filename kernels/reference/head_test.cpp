@@ -2,7 +2,7 @@
 
 #include "kernels/reference/test_support.hpp"
 
-namespace swarmpi::kernels::reference {
+namespace swarmpi::kernels::reference::head_test {
 namespace {
 
 constexpr auto kFull = Precision::fp32;
@@ -68,4 +68,4 @@ TEST(Head, HugeLogitsStayFinite) {
 }
 
 }  // namespace
-}  // namespace swarmpi::kernels::reference
+}  // namespace swarmpi::kernels::reference::head_test

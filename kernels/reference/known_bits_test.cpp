@@ -12,7 +12,7 @@
 #include "kernels/portable_math.hpp"
 #include "kernels/reference/test_support.hpp"
 
-namespace swarmpi::kernels {
+namespace swarmpi::kernels::known_bits_test {
 namespace {
 
 class Bits {
@@ -214,4 +214,4 @@ INSTANTIATE_TEST_SUITE_P(Precisions, KnownBits, testing::Values(Precision::fp32,
                          });
 
 }  // namespace
-}  // namespace swarmpi::kernels
+}  // namespace swarmpi::kernels::known_bits_test

@@ -2,7 +2,7 @@
 
 #include "kernels/reference/test_support.hpp"
 
-namespace swarmpi::kernels::reference {
+namespace swarmpi::kernels::reference::layer_norm_test {
 namespace {
 
 TEST(LayerNorm, RowsHaveMeanZeroAndVarianceOne) {
@@ -63,4 +63,4 @@ TEST(LayerNorm, GradientsMatchFiniteDifferencesAndAddToTheResiduals) {
 }
 
 }  // namespace
-}  // namespace swarmpi::kernels::reference
+}  // namespace swarmpi::kernels::reference::layer_norm_test

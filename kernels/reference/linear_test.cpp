@@ -3,7 +3,7 @@
 #include "kernels/reference/gelu.hpp"
 #include "kernels/reference/test_support.hpp"
 
-namespace swarmpi::kernels::reference {
+namespace swarmpi::kernels::reference::linear_test {
 namespace {
 
 constexpr auto kFull = Precision::fp32;
@@ -131,4 +131,4 @@ TEST(Gelu, HasItsKnownValuesAndLimits) {
 }
 
 }  // namespace
-}  // namespace swarmpi::kernels::reference
+}  // namespace swarmpi::kernels::reference::linear_test

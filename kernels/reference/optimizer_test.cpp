@@ -7,7 +7,7 @@
 #include "kernels/reference/test_support.hpp"
 #include "kernels/state_hash.hpp"
 
-namespace swarmpi::kernels::reference {
+namespace swarmpi::kernels::reference::optimizer_test {
 namespace {
 
 UpdateParameters parameters() {
@@ -252,4 +252,4 @@ TEST(StateHash, OfBytesSeesEveryBit) {
 }
 
 }  // namespace
-}  // namespace swarmpi::kernels::reference
+}  // namespace swarmpi::kernels::reference::optimizer_test

@@ -6,7 +6,7 @@
 #include "kernels/fixed_point_element.hpp"
 #include "kernels/reference/test_support.hpp"
 
-namespace swarmpi::kernels::reference {
+namespace swarmpi::kernels::reference::order_free_sums_test {
 namespace {
 
 using Sums = std::vector<std::int64_t>;
@@ -162,4 +162,4 @@ TEST(OrderFreeSums, PaddingIsNotRead) {
 }
 
 }  // namespace
-}  // namespace swarmpi::kernels::reference
+}  // namespace swarmpi::kernels::reference::order_free_sums_test

@@ -8,7 +8,7 @@
 #include <limits>
 #include <random>
 
-namespace swarmpi::kernels {
+namespace swarmpi::kernels::portable_math_test {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
@@ -177,4 +177,4 @@ TEST(PortableMath, OddFunctionsAreExactlyOdd) {
 }
 
 }  // namespace
-}  // namespace swarmpi::kernels
+}  // namespace swarmpi::kernels::portable_math_test

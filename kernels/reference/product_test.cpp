@@ -3,7 +3,7 @@
 #include "kernels/bfloat16.hpp"
 #include "kernels/reference/test_support.hpp"
 
-namespace swarmpi::kernels::reference {
+namespace swarmpi::kernels::reference::product_test {
 namespace {
 
 std::vector<float> multiplied(std::int64_t rows, std::int64_t columns, std::int64_t inner,
@@ -76,4 +76,4 @@ TEST(Product, Bf16RoundsBothFactorsAndNothingElse) {
 }
 
 }  // namespace
-}  // namespace swarmpi::kernels::reference
+}  // namespace swarmpi::kernels::reference::product_test

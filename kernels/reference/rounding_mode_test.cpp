@@ -8,7 +8,7 @@
 #include <xmmintrin.h>
 #endif
 
-namespace swarmpi::kernels {
+namespace swarmpi::kernels::rounding_mode_test {
 namespace {
 
 TEST(RoundingMode, IsSetBackAfterACallerChangedIt) {
@@ -39,4 +39,4 @@ TEST(RoundingMode, FlagsOfPastOperationsDoNotCount) {
 }
 
 }  // namespace
-}  // namespace swarmpi::kernels
+}  // namespace swarmpi::kernels::rounding_mode_test

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A test of the code base: arrows between layers, homes of libraries, banned calls, house style,
-dead files, crowded folders.
+dead files, crowded folders, names that are safe in unity builds.
 
 usage: tidy.py [--self-test]
 
@@ -15,6 +15,8 @@ import collections
 import re
 import sys
 from pathlib import Path
+
+import unity_names
 
 # A layer may include itself and whatever stands in a group above its own.
 LAYERS = (
@@ -204,6 +206,11 @@ def rank_of(layer):
     return None
 
 
+def may_include(path, header):
+    layer, target = layer_of(path), layer_of(header)
+    return target == layer or rank_of(target) < rank_of(layer)
+
+
 def check_includes(path, lines, findings):
     layer = layer_of(path)
     if rank_of(layer) is None:
@@ -389,11 +396,12 @@ def check_sizes(path, text, functions, findings):
 def check(files):
     """All rules over a tree given as a dictionary from path to content."""
     findings = Findings()
+    codes = {}
     for path, text in files.items():
         check_style(path, text, findings)
         functions = ()
         if path.endswith(CPP):
-            code = code_only(text)
+            code = codes[path] = code_only(text)
             lines = code.split("\n")
             functions = cpp_functions(code)
             check_includes(path, lines, findings)
@@ -408,6 +416,7 @@ def check(files):
             check_markdown(path, text, findings)
         if path.endswith(CPP + (".py", ".sh")):
             check_sizes(path, text, functions, findings)
+    unity_names.check(codes, may_include, is_test, findings.error)
     check_dead(files, findings)
     check_crowds(files, findings)
     return findings

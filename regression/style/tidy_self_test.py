@@ -15,6 +15,13 @@ CLEAN = {
     "double f(C c) { return c.time() + portable_exp(1) + std::sqrt(2.0); }\n",
     "kernels/native/parallel.cpp": "#include <Kokkos_Core.hpp>\nvoid f() { Kokkos::fence(); }\n",
     "src/main.cpp": "#include <CLI/CLI.hpp>\nint main() { CLI::App app; }\n",
+    # Names of two folders, of a class, of a function's body, and equal aliases do not meet.
+    "src/core/helpers.cpp": "namespace {\nint helper() { return 1; }\n"
+    "constexpr int kHelper = 1;\nstruct Helper {\n  int id(int i);\n};\nusing Alias = int;\n}\n",
+    "src/core/equal_alias.cpp": "namespace {\nusing Alias = int;\n}\n",
+    "src/protocol/helpers.cpp": "namespace {\nint helper() {\n  int kHelper = 1;\n"
+    "  return kHelper;\n}\n}\n",
+    "src/core/id_test.cpp": "namespace swarmpi::id_test {\nnamespace {\nTEST(A, B) {}\n}\n}\n",
     # A layer has the sources of folders below its own.
     "src/core/text/words.cpp": "int words;\n",
     "regression/run.sh": "exec check.py\n",
@@ -78,6 +85,13 @@ MUST_FIND = (
     ("newline", "src/core/a.cpp", "int a;"),
     ("newline", "src/core/a.cpp", "int a;\n\n"),
     ("mark", "src/core/a.cpp", f"// {MARK}: later\n"),
+    ("unity", "src/core/a.cpp", "namespace {\nint helper() { return 2; }\n}\n"),
+    ("unity", "src/core/a.cpp", "namespace {\nconstexpr int kHelper = 2;\n}\n"),
+    ("unity", "src/core/a.cpp", "namespace {\nstruct Helper {\n};\n}\n"),
+    ("unity", "src/core/a.cpp", "namespace {\nusing Alias = double;\n}\n"),
+    ("unity", "src/protocol/a.cpp", "namespace {\nint id(int i) { return i; }\n}\n"),
+    ("unity", "src/core/a.cpp", "static int f() { return 1; }\n"),
+    ("unity", "src/core/a_test.cpp", "namespace swarmpi {\nnamespace {\nTEST(A, B) {}\n}\n}\n"),
     ("path", "inputs/a.toml", f'paths = ["{MACHINE}"]\n'),
     ("syntax", "jobscripts/check.py", "def f(:\n"),
     ("dead", "src/core/a.hpp", "#pragma once\n"),

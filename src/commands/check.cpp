@@ -17,6 +17,7 @@
 #include "config/rules.hpp"
 #include "core/hash.hpp"
 #include "core/machine.hpp"
+#include "core/numbers.hpp"
 #include "core/text.hpp"
 #include "data/dataset.hpp"
 #include "hardware/device.hpp"
@@ -38,7 +39,6 @@ namespace {
 
 constexpr std::size_t kMostShown = 16;  // of a list of peers or stages
 
-double as_double(std::int64_t value) { return static_cast<double>(value); }
 std::string count(double value) { return readable_count(value); }
 std::string bytes(std::int64_t value) { return readable_bytes(as_double(value)); }
 
@@ -595,7 +595,7 @@ void describe_machine(const Config& config, std::vector<std::string>& lines) {
   if (config.compute.kernels == Kernels::native) describe_speed(config, lines);
 }
 
-void write(const Config& config, const std::vector<std::string>& report, std::ostream& out) {
+void write_report(const Config& config, const std::vector<std::string>& report, std::ostream& out) {
   out << resolved_deck(config) << "\n";
   for (const std::string& line : report) out << "# " << line << "\n";
 }
@@ -634,7 +634,7 @@ Status run_check(const CheckOptions& options, std::ostream& out) {
   const Result<double> deaths = between_deaths_s(config);
   if (!deaths.ok()) return with_place(config, deaths.status());
   if (config.compute.fidelity == Fidelity::simulated) {
-    write(config, check_report_of_simulation(config, deaths.value()), out);
+    write_report(config, check_report_of_simulation(config, deaths.value()), out);
     return {};
   }
   const Result<Dataset> data = Dataset::open(config);
@@ -648,7 +648,7 @@ Status run_check(const CheckOptions& options, std::ostream& out) {
   const Status initial = adopt_initial_weights(config.model);
   if (!initial.ok()) return with_place(config, initial);
 
-  write(config, check_report(config, data.value(), deaths.value()), out);
+  write_report(config, check_report(config, data.value(), deaths.value()), out);
   return {};
 }
 

@@ -8,10 +8,10 @@
 #include <fstream>
 #include <sstream>
 
-#include "commands/bench/bench.hpp"
 #include "config/deck.hpp"
+#include "core/machine.hpp"
 
-namespace swarmpi {
+namespace swarmpi::check_test {
 namespace {
 
 class Check : public ::testing::Test {
@@ -334,4 +334,4 @@ TEST_F(Check, TheReferenceNeedsNoDeck) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::check_test

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "config/suggest.hpp"
+#include "core/text.hpp"
 #include "core/version.hpp"
 
 namespace swarmpi {
@@ -19,10 +20,6 @@ const std::vector<std::string> kCommands = {"train",   "check",    "prepare", "c
                                             "torture", "trace",    "sweep",   "simulate"};
 const std::vector<std::string> kFeatures = {"delayed",   "joins",  "shadows",    "cuts",
                                             "pipelines", "owners", "collectives"};
-
-bool contains(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
 
 ParsedLine refuse(const std::string& message) {
   ParsedLine line;

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::command_line_test {
 namespace {
 
 template <class Wanted>
@@ -244,4 +244,4 @@ TEST(CommandLine, NoCommandShowsHelpAndIsBadInput) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::command_line_test

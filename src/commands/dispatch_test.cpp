@@ -13,7 +13,7 @@
 #include "commands/small_checkpoint_test.hpp"
 #include "io/test_support.hpp"
 
-namespace swarmpi {
+namespace swarmpi::dispatch_test {
 namespace {
 
 struct Printed {
@@ -162,4 +162,4 @@ TEST(Commands, ABenchmarkWithABadKeyIsBadInput) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::dispatch_test

@@ -12,7 +12,7 @@
 #include "data/dataset.hpp"
 #include "model/boundary.hpp"
 
-namespace swarmpi::test {
+namespace swarmpi::test::evaluate_test {
 namespace {
 
 /// The held-out loss as the peers of a run compute it, stage by stage, and as its leader sums it.
@@ -160,4 +160,4 @@ TEST_F(Evaluate, PrintsALineOrAJsonObject) {
 }
 
 }  // namespace
-}  // namespace swarmpi::test
+}  // namespace swarmpi::test::evaluate_test

@@ -7,7 +7,7 @@
 
 #include "core/check.hpp"
 
-namespace swarmpi {
+namespace swarmpi::isolated_test {
 namespace {
 
 TEST(Isolated, ReturnsWhatTheWorkReturns) {
@@ -46,4 +46,4 @@ TEST(Isolated, SharedValuesAreSeenByBoth) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::isolated_test

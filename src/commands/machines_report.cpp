@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "core/numbers.hpp"
 #include "core/text.hpp"
 #include "hardware/device.hpp"
 #include "model/boundary.hpp"
@@ -27,8 +28,6 @@ constexpr double kForEver = std::numeric_limits<double>::infinity();
 // Of a sum on the wire, packed to the bits in use, and of what it is rounded to.
 constexpr double kPackedBytes = 6;
 constexpr double kRoundedBytes = 4;
-
-double as_double(std::int64_t value) { return static_cast<double>(value); }
 
 std::string seconds_text(double seconds) {
   if (seconds < 1e-3) return fmt::format("{:.3g} us", seconds * 1e6);

@@ -11,7 +11,7 @@
 
 #include "commands/small_checkpoint_test.hpp"
 
-namespace swarmpi {
+namespace swarmpi::sample_test {
 namespace {
 
 Config model_of(DataFormat format, std::int64_t vocab) {
@@ -232,4 +232,4 @@ TEST_F(Sample, ADamagedCheckpointIsBadInput) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::sample_test

@@ -14,6 +14,7 @@
 #include "commands/isolated.hpp"
 #include "core/clock.hpp"
 #include "core/hash.hpp"
+#include "core/text.hpp"
 #include "core/version.hpp"
 #include "simulation/event_trace.hpp"
 #include "torture/event_hash.hpp"
@@ -27,10 +28,6 @@ namespace {
 constexpr unsigned kDeadlineS = 60;
 constexpr std::int64_t kFailuresShrunk = 3;
 constexpr std::int64_t kFailuresShown = 20;
-
-bool contains(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
 
 std::uint64_t fresh_seed() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();

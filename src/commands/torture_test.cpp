@@ -6,7 +6,7 @@
 
 #include "torture/tally.hpp"
 
-namespace swarmpi {
+namespace swarmpi::torture_test {
 namespace {
 
 bool contains(const std::string& text, const std::string& part) {
@@ -97,4 +97,4 @@ TEST(TortureTally, CountsDeathsByWhatTheyCost) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::torture_test

@@ -9,7 +9,7 @@
 #include "commands/small_checkpoint_test.hpp"
 #include "io/run_file.hpp"
 
-namespace swarmpi::test {
+namespace swarmpi::test::trained_model_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -84,4 +84,4 @@ TEST_F(NamedCheckpoint, IsOpenedWithItsDeck) {
 }
 
 }  // namespace
-}  // namespace swarmpi::test
+}  // namespace swarmpi::test::trained_model_test

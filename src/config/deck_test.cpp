@@ -8,7 +8,7 @@
 
 #include "config/schema.hpp"
 
-namespace swarmpi {
+namespace swarmpi::deck_test {
 namespace {
 
 std::string message_of(const std::string& deck, const std::vector<std::string>& overrides = {}) {
@@ -498,4 +498,4 @@ TEST(Resume, OnlyWhatLeavesTheTrajectoryAloneMayChange) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::deck_test

@@ -7,7 +7,7 @@
 
 #include "config/deck.hpp"
 
-namespace swarmpi {
+namespace swarmpi::include_test {
 namespace {
 
 class Include : public testing::Test {
@@ -102,4 +102,4 @@ TEST_F(Include, MistakesNameTheDeckThatHasThem) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::include_test

@@ -12,7 +12,7 @@
 #include "config/rules.hpp"
 #include "config/schema.hpp"
 
-namespace swarmpi {
+namespace swarmpi::resolved_deck_test {
 namespace {
 
 class RandomConfigs {
@@ -260,4 +260,4 @@ TEST(ResolvedDeck, NumbersAreShortest) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::resolved_deck_test

@@ -8,6 +8,7 @@
 
 #include "config/machine_rules.hpp"
 #include "config/toml_text.hpp"
+#include "core/numbers.hpp"
 #include "core/text.hpp"
 
 namespace swarmpi {
@@ -27,7 +28,6 @@ constexpr double kSmallestClip = 1e-30;
 using Broken = std::optional<BrokenRule>;
 
 std::string number(std::int64_t value) { return std::to_string(value); }
-double as_double(std::int64_t value) { return static_cast<double>(value); }
 
 Broken check_model(const ModelConfig& model) {
   if (model.width % model.heads != 0) {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::rules_test {
 namespace {
 
 std::string message_of(const Config& config, std::int64_t ranks) {
@@ -121,4 +121,4 @@ TEST(CheckRanks, ABitFlipsOnceAndInAWorker) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::rules_test

@@ -9,7 +9,7 @@
 #include "config/deck.hpp"
 #include "config/value.hpp"
 
-namespace swarmpi {
+namespace swarmpi::schema_test {
 namespace {
 
 TEST(Schema, EveryKeyHasItsOwnNameAndPlace) {
@@ -117,4 +117,4 @@ TEST(DeckReference, TellsEveryKeyWithItsDefault) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::schema_test

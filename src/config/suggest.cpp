@@ -60,7 +60,7 @@ std::string_view related(std::string_view word, const std::vector<std::string_vi
   return {};
 }
 
-std::vector<std::string_view> names_of(std::string_view section) {
+std::vector<std::string_view> names_in_section(std::string_view section) {
   std::vector<std::string_view> names;
   for (const KeySpec& key : schema()) {
     if (key.section == section) names.push_back(key.name);
@@ -129,12 +129,12 @@ std::string suggest_key(std::string_view section, std::string_view name) {
     if (lower(name) != known.other) continue;
     return did_you_mean({std::string(known.section) + "." + std::string(known.name)});
   }
-  const auto names = names_of(section);
+  const auto names = names_in_section(section);
   std::string_view meant = nearest(name, names);
   if (meant.empty()) meant = related(name, names);
   if (!meant.empty()) return did_you_mean({std::string(section) + "." + std::string(meant)});
   for (const std::string_view other : sections()) {
-    const std::string_view near = nearest(name, names_of(other));
+    const std::string_view near = nearest(name, names_in_section(other));
     if (!near.empty()) return did_you_mean({std::string(other) + "." + std::string(near)});
   }
   return "";

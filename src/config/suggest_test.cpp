@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::suggest_test {
 namespace {
 
 TEST(EditDistance, CountsEdits) {
@@ -43,4 +43,4 @@ TEST(SuggestKey, NamesOfOtherProgramsAreKnown) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::suggest_test

@@ -8,7 +8,7 @@
 #include "config/deck.hpp"
 #include "config/machine_rules.hpp"
 
-namespace swarmpi {
+namespace swarmpi::tables_test {
 namespace {
 
 std::string message_of(const std::string& deck, const std::vector<std::string>& overrides = {}) {
@@ -386,4 +386,4 @@ TEST(Tables, EachValueOfARowHasAKeyOfItsOwn) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::tables_test

@@ -59,12 +59,12 @@ std::string quoted_list(const std::vector<std::string_view>& names) {
 
 /// Reads one value of a type; false where the TOML value is of another. 1e3 is an integer, 1.5 is
 /// not; 1 is a number.
-bool read(const TomlValue& value, bool& out) {
+bool read_value(const TomlValue& value, bool& out) {
   out = value.boolean;
   return value.kind == Kind::boolean;
 }
 
-bool read(const TomlValue& value, std::int64_t& out) {
+bool read_value(const TomlValue& value, std::int64_t& out) {
   out = value.integer;
   if (value.kind == Kind::real && std::fabs(value.real) < kBeyondIntegers &&
       value.real == std::trunc(value.real)) {
@@ -74,14 +74,14 @@ bool read(const TomlValue& value, std::int64_t& out) {
   return value.kind == Kind::integer;
 }
 
-bool read(const TomlValue& value, std::uint64_t& out) {
+bool read_value(const TomlValue& value, std::uint64_t& out) {
   std::int64_t integer = 0;
-  if (!read(value, integer) || integer < 0) return false;
+  if (!read_value(value, integer) || integer < 0) return false;
   out = static_cast<std::uint64_t>(integer);
   return true;
 }
 
-bool read(const TomlValue& value, double& out) {
+bool read_value(const TomlValue& value, double& out) {
   if (value.kind == Kind::integer) {
     out = static_cast<double>(value.integer);
     return true;
@@ -90,17 +90,17 @@ bool read(const TomlValue& value, double& out) {
   return value.kind == Kind::real && std::isfinite(value.real);
 }
 
-bool read(const TomlValue& value, std::string& out) {
+bool read_value(const TomlValue& value, std::string& out) {
   out = value.text;
   return value.kind == Kind::text;
 }
 
 template <class T>
-bool read(const TomlValue& value, std::vector<T>& out) {
+bool read_value(const TomlValue& value, std::vector<T>& out) {
   out.clear();
   for (const TomlValue& item : value.items) {
     T element{};
-    if (!read(item, element)) return false;
+    if (!read_value(item, element)) return false;
     out.push_back(std::move(element));
   }
   return value.kind == Kind::list;
@@ -133,7 +133,7 @@ std::string text_of(const std::vector<T>& values) {
 template <class Value>
 bool store(Config& config, const KeySpec& key, Value& (*field)(Config&), const TomlValue& value) {
   Value typed{};
-  if (!read(value, typed) || !allowed(key, typed)) return false;
+  if (!read_value(value, typed) || !allowed(key, typed)) return false;
   field(config) = std::move(typed);
   return true;
 }

@@ -40,6 +40,9 @@ struct Tree {
 };
 SWARMPI_FIELDS(Tree, name, leaves, by_stage, purpose, shared, kind);
 
+}  // namespace swarmpi
+
+namespace swarmpi::archive_test {
 namespace {
 
 Tree odd_tree() {
@@ -133,4 +136,4 @@ TEST(Archive, APayloadTravelsBesideTheBytes) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::archive_test

@@ -4,7 +4,7 @@
 
 #include "core/random.hpp"
 
-namespace swarmpi {
+namespace swarmpi::contiguous_partition_test {
 namespace {
 
 using Ends = std::vector<std::int64_t>;
@@ -58,4 +58,4 @@ TEST(Runs, NoOtherCutHasACheaperCostliestRun) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::contiguous_partition_test

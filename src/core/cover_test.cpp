@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::cover_test {
 namespace {
 
 MicrobatchId training(std::int64_t step, std::int32_t index) {
@@ -42,4 +42,4 @@ TEST(Cover, OfNothingIsThatOfAStepWithoutMicrobatches) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::cover_test

@@ -15,6 +15,9 @@ SWARMPI_FIELDS(Pair, first, second);
 struct Nothing {};
 SWARMPI_FIELDS(Nothing);
 
+}  // namespace swarmpi
+
+namespace swarmpi::field_list_test {
 namespace {
 
 TEST(FieldList, NamesTheTypeAndItsFieldsInOrder) {
@@ -49,4 +52,4 @@ TEST(FieldList, OnlyListedTypesHaveFields) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::field_list_test

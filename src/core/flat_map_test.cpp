@@ -10,7 +10,7 @@
 #include "core/ids.hpp"
 #include "core/random.hpp"
 
-namespace swarmpi {
+namespace swarmpi::flat_map_test {
 namespace {
 
 /// Does the same to a FlatMap and a std::map; keys are `key_of` numbers up to `last`.
@@ -69,4 +69,4 @@ TEST(FlatMap, IsEmptyAfterItWasMovedFrom) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::flat_map_test

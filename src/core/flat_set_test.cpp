@@ -7,7 +7,7 @@
 
 #include "core/random.hpp"
 
-namespace swarmpi {
+namespace swarmpi::flat_set_test {
 namespace {
 
 TEST(FlatSet, HoldsWhatASetHolds) {
@@ -36,4 +36,4 @@ TEST(FlatSet, HoldsWhatASetHolds) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::flat_set_test

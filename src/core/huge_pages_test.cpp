@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace swarmpi {
+namespace swarmpi::huge_pages_test {
 namespace {
 
 // Sanitizers have their own heaps, other C libraries as well.
@@ -54,4 +54,4 @@ TEST(HugePages, WhereSoMuchIsRefusedTheHeapIsAsBefore) {
 #endif
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::huge_pages_test

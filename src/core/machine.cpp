@@ -187,6 +187,12 @@ std::int64_t free_memory_bytes() {
   return std::min({available > 0 ? available : kUnlimited, cgroup_free_bytes(""), limit - taken});
 }
 
+std::int64_t peak_memory_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return kKib * usage.ru_maxrss;
+}
+
 std::string host_name() {
   char name[256] = "unknown";
   gethostname(name, sizeof name - 1);

@@ -37,6 +37,9 @@ std::int64_t usable_memory_bytes();
 /// groups and its limit on address space leave. The largest number where nothing can be read.
 std::int64_t free_memory_bytes();
 
+/// The most memory that this process has had so far.
+std::int64_t peak_memory_bytes();
+
 /// What the control groups leave, where one of them has a limit; caches of files count as free.
 std::int64_t cgroup_free_bytes(const std::string& root);
 

@@ -9,7 +9,7 @@
 #include <limits>
 #include <sstream>
 
-namespace swarmpi {
+namespace swarmpi::machine_test {
 namespace {
 
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
@@ -131,4 +131,4 @@ TEST(UsableMemory, IsAtMostWhatTheMachineHasAndTheAddressSpaceAllows) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::machine_test

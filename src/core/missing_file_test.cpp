@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <filesystem>
 
-namespace swarmpi {
+namespace swarmpi::missing_file_test {
 namespace {
 
 TEST(MissingFile, ARelativePathIsToldWhereItBegins) {
@@ -22,4 +22,4 @@ TEST(MissingFile, OtherErrorsHaveNothingToDoWithTheFolder) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::missing_file_test

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-namespace swarmpi {
+namespace swarmpi::payload_test {
 namespace {
 
 TEST(PayloadPool, BuffersGoRound) {
@@ -108,4 +108,4 @@ TEST(PayloadPool, PayloadsAreDroppedOnOtherThreads) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::payload_test

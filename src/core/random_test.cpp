@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::random_test {
 namespace {
 
 // Known answers of Philox-4x32-10 as published with Random123 (kat_vectors): counter and key all
@@ -24,4 +24,4 @@ TEST(Uniform, NeverZeroNeverAboveOne) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::random_test

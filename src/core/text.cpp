@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -73,6 +74,10 @@ std::string joined_words(const std::string& a, const std::string& b) {
   std::string text;
   for (const std::string& word : all) text += (text.empty() ? "" : " ") + word;
   return text;
+}
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 bool is_utf8(std::string_view bytes) {

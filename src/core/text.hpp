@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace swarmpi {
 
@@ -22,6 +23,9 @@ std::string number_list(const std::set<std::int64_t>& numbers);
 
 /// The words of both texts, each once, sorted, with a blank between two.
 std::string joined_words(const std::string& a, const std::string& b);
+
+/// Whether `name` is one of `names`.
+bool contains(const std::vector<std::string>& names, const std::string& name);
 
 /// Whether `bytes` are well-formed UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above
 /// U+10FFFF).

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace swarmpi {
+namespace swarmpi::text_test {
 namespace {
 
 std::string encode(std::uint32_t point) {
@@ -76,4 +76,4 @@ TEST(NumberList, ThreeConsecutiveNumbersBecomeARange) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::text_test

@@ -4,7 +4,7 @@
 
 #include <limits>
 
-namespace swarmpi {
+namespace swarmpi::virtual_time_test {
 namespace {
 
 TEST(VirtualTime, IsRoundedToTheNearestNanosecond) {
@@ -24,4 +24,4 @@ TEST(VirtualTime, DoesNotOverflow) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::virtual_time_test

@@ -18,7 +18,7 @@
 #include "data/test_files.hpp"
 #include "kernels/backend.hpp"
 
-namespace swarmpi {
+namespace swarmpi::dataset_test {
 namespace {
 
 /// Tokens of which every window of four gives its position: base-16 digits of a counter, small
@@ -586,4 +586,4 @@ TEST(Dataset, OtherDataThanTheDeckAsksForIsRefused) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::dataset_test

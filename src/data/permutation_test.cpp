@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-namespace swarmpi {
+namespace swarmpi::permutation_test {
 namespace {
 
 std::vector<std::uint64_t> all_of(std::uint64_t size, std::uint64_t seed, std::uint64_t pass) {
@@ -88,4 +88,4 @@ TEST(Permutation, EveryElementReachesEveryPosition) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::permutation_test

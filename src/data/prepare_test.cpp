@@ -6,7 +6,7 @@
 #include "core/anybody_test.hpp"
 #include "data/test_files.hpp"
 
-namespace swarmpi {
+namespace swarmpi::prepare_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -228,4 +228,4 @@ TEST(Prepare, ProblemsLeaveWhatWasThereAlone) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::prepare_test

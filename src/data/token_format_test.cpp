@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-namespace swarmpi {
+namespace swarmpi::token_format_test {
 namespace {
 
 template <class Token>
@@ -119,4 +119,4 @@ TEST(LikelyFormat, IsNotKnownOfOtherBytes) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::token_format_test

@@ -5,7 +5,7 @@
 #include "core/clock.hpp"
 #include "model/local_trainer_test.hpp"
 
-namespace swarmpi::test {
+namespace swarmpi::test::emulated_device_test {
 namespace {
 
 // Kernels that take so long, without sleeping, or fail.
@@ -86,4 +86,4 @@ TEST_F(EmulatedDeviceTest, APassIsHeldUntilItsTimeIsOver) {
 }
 
 }  // namespace
-}  // namespace swarmpi::test
+}  // namespace swarmpi::test::emulated_device_test

@@ -5,7 +5,7 @@
 #include <deque>
 #include <vector>
 
-namespace swarmpi {
+namespace swarmpi::emulated_links_test {
 namespace {
 
 constexpr PeerId kSelf{1}, kOther{2}, kThird{3};
@@ -271,4 +271,4 @@ TEST_F(EmulatedLinksTest, PeersOfASiteShareItsLine) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::emulated_links_test

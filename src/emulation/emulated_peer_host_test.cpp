@@ -4,7 +4,7 @@
 
 #include "transport/loopback.hpp"
 
-namespace swarmpi {
+namespace swarmpi::emulated_peer_host_test {
 namespace {
 
 struct Scene {
@@ -40,4 +40,4 @@ TEST(EmulatedPeerHost, TheNextPeerJoinsAtItsTime) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::emulated_peer_host_test

@@ -6,7 +6,7 @@
 #include <thread>
 #include <utility>
 
-namespace swarmpi {
+namespace swarmpi::emulated_transport_test {
 namespace {
 
 constexpr PeerId kSelf{1}, kOther{2};
@@ -188,4 +188,4 @@ TEST_F(EmulatedTransportTest, TheNextPeerInheritsNothingButADeathNotice) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::emulated_transport_test

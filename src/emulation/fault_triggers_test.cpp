@@ -4,7 +4,7 @@
 
 #include <memory>
 
-namespace swarmpi {
+namespace swarmpi::fault_triggers_test {
 namespace {
 
 constexpr MicrobatchId of_step(std::int64_t step, std::int32_t index) {
@@ -84,4 +84,4 @@ TEST(FaultTriggers, FlipsAndFaultsOfOtherPeersAreNotForThisOne) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::fault_triggers_test

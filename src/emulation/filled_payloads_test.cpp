@@ -6,7 +6,7 @@
 
 #include "transport/loopback.hpp"
 
-namespace swarmpi {
+namespace swarmpi::filled_payloads_test {
 namespace {
 
 constexpr PeerId kSelf{1};
@@ -59,4 +59,4 @@ TEST(FilledPayloads, OnlyPeersThatComputeNothingOnRealLinksHaveThem) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::filled_payloads_test

@@ -9,7 +9,7 @@
 #include "model/make_backend.hpp"
 #include "runtime/assembly.hpp"
 
-namespace swarmpi::test {
+namespace swarmpi::test::hollow_peer_test {
 namespace {
 
 class HollowPeerTest : public testing::Test {
@@ -56,4 +56,4 @@ TEST_F(HollowPeerTest, StorageIsToldOfStagesAsTheyStand) {
 }
 
 }  // namespace
-}  // namespace swarmpi::test
+}  // namespace swarmpi::test::hollow_peer_test

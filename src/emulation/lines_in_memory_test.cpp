@@ -14,7 +14,7 @@
 
 #include "core/clock.hpp"
 
-namespace swarmpi {
+namespace swarmpi::lines_in_memory_test {
 namespace {
 
 constexpr std::int64_t kMegabyte = 1'000'000;  // takes 80 ms at 100 Mbit/s
@@ -165,4 +165,4 @@ TEST(LinesInMemory, AProcessThatIsStoppedIsWaitedForOnce) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::lines_in_memory_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::peer_placement_test {
 namespace {
 
 using Ranks = std::map<std::int64_t, int>;
@@ -34,4 +34,4 @@ TEST(PeerPlacement, AnIdIsNotUsedAgain) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::peer_placement_test

@@ -6,7 +6,7 @@ namespace swarmpi {
 
 namespace {
 
-bool names(const PeersConfig& row, PeerId peer) {
+bool row_names_peer(const PeersConfig& row, PeerId peer) {
   return std::find(row.peers.begin(), row.peers.end(), peer.value) != row.peers.end();
 }
 
@@ -23,7 +23,7 @@ std::optional<Row> named(const std::vector<Row>& rows, const std::string& name) 
 const PeersConfig* row_of(const Config& config, PeerId peer) {
   const PeersConfig* rest = nullptr;
   for (const PeersConfig& row : config.peer_classes) {
-    if (names(row, peer)) return &row;
+    if (row_names_peer(row, peer)) return &row;
     if (row.peers.empty()) rest = &row;
   }
   return rest;

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::device_test {
 namespace {
 
 TEST(Device, TheDeckGivesEachPeerItsDevice) {
@@ -59,4 +59,4 @@ TEST(Device, AMessageTakesTheLatencyAndItsBytesAtTheLinksRate) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::device_test

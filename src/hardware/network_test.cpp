@@ -9,7 +9,7 @@
 
 #include "core/random.hpp"
 
-namespace swarmpi {
+namespace swarmpi::network_test {
 namespace {
 
 constexpr Nanoseconds kMs = 1'000'000;
@@ -277,4 +277,4 @@ TEST(Network, SenderAndReceiverMayBeInTwoProcesses) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::network_test

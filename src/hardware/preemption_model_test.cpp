@@ -5,7 +5,7 @@
 #include <cmath>
 #include <set>
 
-namespace swarmpi {
+namespace swarmpi::preemption_model_test {
 namespace {
 
 using Kind = TraceModel::Kind;
@@ -86,4 +86,4 @@ TEST(TraceModel, ABurstIsOfOneZone) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::preemption_model_test

@@ -16,7 +16,7 @@ namespace {
 constexpr char kHeader[] = "time_s,event,peer";
 constexpr std::int64_t kManyPeers = 1 << 20;
 
-std::vector<std::string> fields_of(const std::string& line) {
+std::vector<std::string> csv_fields(const std::string& line) {
   std::vector<std::string> fields;
   std::istringstream in(line);
   for (std::string field; std::getline(in, field, ',');) {
@@ -36,7 +36,7 @@ bool read_number(const std::string& text, double& number) {
 
 // What is wrong with a line; "" if nothing.
 std::string read_line(const std::string& line, TraceEvent& event) {
-  const std::vector<std::string> fields = fields_of(line);
+  const std::vector<std::string> fields = csv_fields(line);
   if (fields.size() != 3) return fmt::format("expected {}, not `{}`", kHeader, line);
   double peer = 0;
   if (!read_number(fields[0], event.time_s)) {
@@ -67,7 +67,7 @@ Result<std::vector<TraceEvent>> parse_trace(const std::string& text, const std::
     if (line.ends_with('\r')) line.pop_back();
     const std::size_t first = line.find_first_not_of(" \t");
     const bool empty = first == std::string::npos || line[first] == '#';
-    if (empty || (events.empty() && fields_of(line) == fields_of(kHeader))) continue;
+    if (empty || (events.empty() && csv_fields(line) == csv_fields(kHeader))) continue;
     const std::string wrong = read_line(line, events.emplace_back());
     if (!wrong.empty()) return Status::bad_input(fmt::format("{}:{}: ", name, number) + wrong);
   }

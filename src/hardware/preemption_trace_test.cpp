@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::preemption_trace_test {
 namespace {
 
 std::string refusal_of(const std::string& text) {
@@ -47,4 +47,4 @@ TEST(Trace, AnInvalidLineIsNamed) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::preemption_trace_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::tcp_window_test {
 namespace {
 
 constexpr Nanoseconds kMs = 1'000'000;
@@ -108,4 +108,4 @@ TEST(TcpWindow, APathWithoutLatencyNeedsNone) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::tcp_window_test

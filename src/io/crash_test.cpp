@@ -17,7 +17,7 @@
 #include "io/run_file.hpp"
 #include "io/test_support.hpp"
 
-namespace swarmpi {
+namespace swarmpi::crash_test {
 namespace {
 
 constexpr int kKills = 25;
@@ -227,4 +227,4 @@ TEST(Crash, AReportedCheckpointIsThereUntilANewerOneIs) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::crash_test

@@ -70,12 +70,12 @@ int Descriptor::close() {
 namespace {
 
 // A call on more bytes may take long on a good disk, and what it writes is copied once more.
-constexpr std::size_t kPieceBytes = 1 << 24;
+constexpr std::size_t kWriteBytes = 1 << 24;
 
 /// `write` writes some bytes at an offset of `data`. 0 or an errno.
 template <class Write>
 int write_pieces(const Descriptor& file, std::string_view data, Write&& write) {
-  std::vector<char> piece(std::min(kPieceBytes, data.size()));
+  std::vector<char> piece(std::min(kWriteBytes, data.size()));
   for (std::size_t done = 0; done < data.size();) {
     const std::size_t count = std::min(piece.size(), data.size() - done);
     if (!FileCalls::copy_unless_given_up(piece.data(), data.data() + done, count)) {

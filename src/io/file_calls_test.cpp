@@ -12,7 +12,7 @@
 #include "io/files.hpp"
 #include "io/test_support.hpp"
 
-namespace swarmpi {
+namespace swarmpi::file_calls_test {
 namespace {
 
 TEST(FileCalls, TellWhatRunsAndHowManyHaveReturned) {
@@ -106,4 +106,4 @@ TEST(FileCalls, WhatWasGivenUpRemovesAndRenamesNothing) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::file_calls_test

@@ -14,7 +14,7 @@
 #include "io/temporary_file.hpp"
 #include "io/test_support.hpp"
 
-namespace swarmpi {
+namespace swarmpi::files_test {
 namespace {
 
 std::string megabytes(std::size_t count) { return std::string(count << 20, 'x'); }
@@ -156,4 +156,4 @@ TEST(Files, OldTemporaryFilesOfKilledWritersAreRemoved) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::files_test

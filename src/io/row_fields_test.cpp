@@ -4,7 +4,7 @@
 
 #include <limits>
 
-namespace swarmpi {
+namespace swarmpi::row_fields_test {
 namespace {
 
 template <class Value>
@@ -21,4 +21,4 @@ TYPED_TEST(SameBits, NaNEqualsItselfAndZerosDifferBySign) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::row_fields_test

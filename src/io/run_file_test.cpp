@@ -21,7 +21,7 @@
 #include "io/test_support.hpp"
 #include "io/throughput_steps.hpp"
 
-namespace swarmpi {
+namespace swarmpi::run_file_test {
 namespace {
 
 void expect_written(const std::string& path, const RunFile& run) {
@@ -386,4 +386,4 @@ TEST(RunFile, AFullDiskAtAnyPointLeavesTheLastOneAndNothingElse) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::run_file_test

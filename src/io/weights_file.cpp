@@ -14,7 +14,7 @@ namespace {
 
 std::string array_of(const std::string& name) { return "/weights/" + name; }
 
-std::int64_t elements_of(const WeightsEntry& tensor) {
+std::int64_t element_count(const WeightsEntry& tensor) {
   std::int64_t count = 1;
   for (const std::int64_t extent : tensor.shape) count *= extent;
   return count;
@@ -59,7 +59,7 @@ Status WeightsFile::holds_just(const std::vector<WeightsEntry>& model) const {
 Status WeightsFile::read(const WeightsEntry& tensor, float* values) const {
   const auto said = hashes_.find(tensor.name);
   if (said == hashes_.end()) return Status::bad_input(path_ + " has no tensor " + tensor.name);
-  const std::int64_t count = elements_of(tensor);
+  const std::int64_t count = element_count(tensor);
   Hdf5Input file(path_, kWeightsFormat);
   file.elements(array_of(tensor.name), tensor.shape, {0, count}, values);
   if (!file.status().ok()) return file.status();
@@ -79,7 +79,8 @@ Status write_weights_file(const std::string& path, const std::vector<WeightsEntr
   for (std::size_t i = 0; i < model.size(); ++i) {
     const WeightsEntry& tensor = model[i];
     names.push_back(tensor.name);
-    hashes.push_back(kernels::hash_of_weights(values[i], elements_of(tensor), tensor.first_index));
+    hashes.push_back(
+        kernels::hash_of_weights(values[i], element_count(tensor), tensor.first_index));
     file.array(array_of(tensor.name), tensor.shape, values[i]);
   }
   file.column("/tensors/name", names);

@@ -5,7 +5,7 @@
 #include "io/files.hpp"
 #include "io/test_support.hpp"
 
-namespace swarmpi {
+namespace swarmpi::weights_file_test {
 namespace {
 
 // Two tensors of a model: a table of 2 x 3, and a bias behind it.
@@ -75,4 +75,4 @@ TEST(WeightsFile, WhatIsNoSuchFileIsRefused) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::weights_file_test

@@ -4,7 +4,7 @@
 
 #include "model/local_trainer_test.hpp"
 
-namespace swarmpi::test {
+namespace swarmpi::test::activations_test {
 namespace {
 
 MicrobatchId id(std::int64_t step, std::int32_t index) {
@@ -50,4 +50,4 @@ TEST(ActivationSlots, WhatWasNeverUsedIsFreeOnceItsStepIsApplied) {
 }
 
 }  // namespace
-}  // namespace swarmpi::test
+}  // namespace swarmpi::test::activations_test

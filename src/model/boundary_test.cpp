@@ -6,7 +6,7 @@
 
 #include "model/local_trainer_test.hpp"
 
-namespace swarmpi::test {
+namespace swarmpi::test::boundary_test {
 namespace {
 
 Config coded(Codec activations, Codec gradients) {
@@ -60,4 +60,4 @@ TEST(Boundary, RowsAreReadAsTheyWereWrittenWhateverTheirPadding) {
 }
 
 }  // namespace
-}  // namespace swarmpi::test
+}  // namespace swarmpi::test::boundary_test

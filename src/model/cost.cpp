@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/machine.hpp"
+#include "core/numbers.hpp"
 #include "model/activations.hpp"
 #include "model/boundary.hpp"
 #include "model/passes.hpp"
@@ -16,8 +17,6 @@ namespace {
 
 // Both products of the backward pass cost what the forward one does; a multiply-add is two FLOPs.
 constexpr double kFlopsPerWeight = 6;
-
-double as_double(std::int64_t value) { return static_cast<double>(value); }
 
 }  // namespace
 

@@ -8,7 +8,7 @@
 #include "model/make_backend.hpp"
 #include "model/stage_model.hpp"
 
-namespace swarmpi {
+namespace swarmpi::cost_test {
 namespace {
 
 Config deck() {
@@ -335,4 +335,4 @@ TEST(Cost, NeedsCountTheTensorsOfLearnedBoundariesAndWhatThesePassOn) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::cost_test

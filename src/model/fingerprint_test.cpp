@@ -2,7 +2,7 @@
 
 #include "model/local_trainer_test.hpp"
 
-namespace swarmpi::test {
+namespace swarmpi::test::fingerprint_test {
 namespace {
 
 std::uint64_t fingerprint_of(const Config& config) {
@@ -94,4 +94,4 @@ TEST(Fingerprint, DoesNotDependOnWhatTheBackendDidBefore) {
 }
 
 }  // namespace
-}  // namespace swarmpi::test
+}  // namespace swarmpi::test::fingerprint_test

@@ -9,7 +9,7 @@
 
 #include "model/local_trainer_test.hpp"
 
-namespace swarmpi::test {
+namespace swarmpi::test::gradient_test {
 namespace {
 
 /// A model whose weights can be moved along a direction.
@@ -207,4 +207,4 @@ TEST(Gradient, OfMaxoutIsTheDerivativeOfTheLoss) {
 }
 
 }  // namespace
-}  // namespace swarmpi::test
+}  // namespace swarmpi::test::gradient_test

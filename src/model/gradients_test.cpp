@@ -4,7 +4,7 @@
 
 #include "model/make_backend.hpp"
 
-namespace swarmpi {
+namespace swarmpi::gradients_test {
 namespace {
 
 /// Elements that the gradients of one of two stages take.
@@ -85,4 +85,4 @@ TEST(Gradients, OfSharedLayersAreKeptWholeUntilAllLayersHaveAdded) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::gradients_test

@@ -11,7 +11,7 @@
 #include "model/local_trainer_test.hpp"
 #include "model/stage_model.hpp"
 
-namespace swarmpi::test {
+namespace swarmpi::test::inference_test {
 namespace {
 
 Config small() {
@@ -159,4 +159,4 @@ TEST(Inference, GivesTheLossOfValidationBetweenTexts) {
 }
 
 }  // namespace
-}  // namespace swarmpi::test
+}  // namespace swarmpi::test::inference_test

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-namespace swarmpi {
+namespace swarmpi::initial_values_test {
 namespace {
 
 std::vector<float> values_of(const TensorInfo& tensor, const ModelConfig& model,
@@ -60,4 +60,4 @@ TEST(InitialValues, DependOnSeedTensorAndElementAlone) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::initial_values_test

@@ -7,7 +7,7 @@
 #include "io/test_support.hpp"
 #include "model/local_trainer_test.hpp"
 
-namespace swarmpi::test {
+namespace swarmpi::test::initial_weights_test {
 namespace {
 
 float value_of(const TensorInfo& tensor, std::int64_t element) {
@@ -117,4 +117,4 @@ TEST(InitialWeights, AStageDoesNotBeginWithOtherWeightsThanTheDeckSays) {
 }
 
 }  // namespace
-}  // namespace swarmpi::test
+}  // namespace swarmpi::test::initial_weights_test

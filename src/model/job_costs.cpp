@@ -2,14 +2,13 @@
 
 #include <algorithm>
 
+#include "core/numbers.hpp"
 #include "core/overloaded.hpp"
 #include "hardware/device.hpp"
 #include "model/cost.hpp"
 
 namespace swarmpi {
 namespace {
-
-double as_double(std::int64_t value) { return static_cast<double>(value); }
 
 std::vector<std::int64_t> first_elements(const StageSpec& spec) {
   std::vector<std::int64_t> sizes, firsts = {0};

@@ -7,7 +7,7 @@
 #include "hardware/device.hpp"
 #include "model/cost.hpp"
 
-namespace swarmpi {
+namespace swarmpi::job_costs_test {
 namespace {
 
 Config deck() {
@@ -76,4 +76,4 @@ TEST(JobCosts, CodecsPassOverTheValuesOfBothBoundaries) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::job_costs_test

@@ -6,7 +6,7 @@
 
 #include "model/local_trainer_test.hpp"
 
-namespace swarmpi::test {
+namespace swarmpi::test::native_test {
 namespace {
 
 struct Answer {
@@ -106,4 +106,4 @@ TEST(Native, HasAFingerprintOfItsOwn) {
 }
 
 }  // namespace
-}  // namespace swarmpi::test
+}  // namespace swarmpi::test::native_test

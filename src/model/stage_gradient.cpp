@@ -13,7 +13,7 @@
 namespace swarmpi {
 namespace {
 
-std::vector<Block> blocks_of(const StageTensors& tensors) {
+std::vector<Block> tensor_blocks(const StageTensors& tensors) {
   std::vector<std::int64_t> elements;
   for (std::size_t i = 0; i < tensors.size(); ++i) elements.push_back(tensors.info(i).count());
   return cut_into_blocks(elements);
@@ -62,7 +62,7 @@ StageGradient::StageGradient(const StageTensors& tensors, kernels::Backend& back
     : tensors_(tensors),
       backend_(backend),
       bits_(bits),
-      blocks_(blocks_of(tensors)),
+      blocks_(tensor_blocks(tensors)),
       first_blocks_(first_blocks_of(blocks_, tensors.size())),
       in_sums_(blocks_.size()),
       quanta_per_token_(tensors.size()),

@@ -9,7 +9,7 @@
 
 #include "model/local_trainer_test.hpp"
 
-namespace swarmpi::test {
+namespace swarmpi::test::stage_gradient_test {
 namespace {
 
 constexpr std::int64_t kMicrobatches = 8;
@@ -258,4 +258,4 @@ TEST(StageGradientDeath, AShareOfOtherBlocksEndsTheProcess) {
 }
 
 }  // namespace
-}  // namespace swarmpi::test
+}  // namespace swarmpi::test::stage_gradient_test

@@ -10,7 +10,7 @@
 
 #include "model/local_trainer_test.hpp"
 
-namespace swarmpi::test {
+namespace swarmpi::test::stage_model_test {
 namespace {
 
 std::vector<Row> trained(const Config& config, std::int64_t stages, std::int64_t slots,
@@ -621,4 +621,4 @@ TEST(Overflow, AGradientBeyondTheHeadroomIsFlaggedAndAddsNothing) {
 }
 
 }  // namespace
-}  // namespace swarmpi::test
+}  // namespace swarmpi::test::stage_model_test

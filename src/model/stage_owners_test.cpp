@@ -4,7 +4,7 @@
 
 #include "model/local_trainer_test.hpp"
 
-namespace swarmpi::test {
+namespace swarmpi::test::stage_owners_test {
 namespace {
 
 using Hashes = std::vector<std::uint64_t>;
@@ -217,4 +217,4 @@ TEST(StageOwner, FindsThatItsReducedGradientHasChanged) {
 }
 
 }  // namespace
-}  // namespace swarmpi::test
+}  // namespace swarmpi::test::stage_owners_test

@@ -7,7 +7,7 @@
 #include "kernels/packed_sums.hpp"
 #include "model/local_trainer_test.hpp"
 
-namespace swarmpi::test {
+namespace swarmpi::test::stage_state_test {
 namespace {
 
 using Hashes = std::vector<std::uint64_t>;
@@ -449,4 +449,4 @@ TEST_P(StageStates, AStageThatBeginsAnewUsesNoActivationsFromBefore) {
 }
 
 }  // namespace
-}  // namespace swarmpi::test
+}  // namespace swarmpi::test::stage_state_test

@@ -75,7 +75,7 @@ void add_boundary(TensorList& list, const Config& config, std::int64_t cut) {
   add(TensorRole::widening_bias, "widening.bias", 1, width);
 }
 
-std::int64_t count_of(const std::vector<TensorInfo>& tensors) {
+std::int64_t element_count(const std::vector<TensorInfo>& tensors) {
   return tensors.back().first_index + tensors.back().count();
 }
 
@@ -98,7 +98,9 @@ std::vector<TensorInfo> model_tensors(const Config& config) {
   return list.take();
 }
 
-std::int64_t parameter_count(const ModelConfig& model) { return count_of(model_tensors(model)); }
-std::int64_t parameter_count(const Config& config) { return count_of(model_tensors(config)); }
+std::int64_t parameter_count(const ModelConfig& model) {
+  return element_count(model_tensors(model));
+}
+std::int64_t parameter_count(const Config& config) { return element_count(model_tensors(config)); }
 
 }  // namespace swarmpi

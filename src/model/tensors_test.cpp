@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-namespace swarmpi {
+namespace swarmpi::tensors_test {
 namespace {
 
 ModelConfig deck() {
@@ -190,4 +190,4 @@ TEST(Partition, TheDecksCutsComeBeforeTheDeal) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::tensors_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::token_rows_test {
 namespace {
 
 std::vector<std::int32_t> list(std::span<const std::int32_t> values) {
@@ -25,4 +25,4 @@ TEST(TokenRows, WhatWasReadBeforeIsForgotten) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::token_rows_test

@@ -9,7 +9,7 @@
 #include "protocol/fake_world_test.hpp"
 #include "protocol/leader.hpp"
 
-namespace swarmpi {
+namespace swarmpi::leader_memory_test {
 namespace {
 
 using testing::tiny_plan;
@@ -170,4 +170,4 @@ TEST(LeaderMemory, AShadowGivesWayToAnHeir) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::leader_memory_test

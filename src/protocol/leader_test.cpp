@@ -13,7 +13,7 @@
 #include "protocol/fake_world_test.hpp"
 #include "protocol/method/layout.hpp"
 
-namespace swarmpi {
+namespace swarmpi::leader_test {
 namespace {
 
 using testing::tiny_plan;
@@ -1003,4 +1003,4 @@ TEST(LeaderOfCollectives, TheFirstForWhichItIsOverVoidsTheSealForAll) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::leader_test

@@ -7,7 +7,7 @@
 
 #include "protocol/fake_world_test.hpp"
 
-namespace swarmpi {
+namespace swarmpi::peer_test {
 namespace {
 
 using testing::FakeWorld;
@@ -347,4 +347,4 @@ TEST(Peer, AReplicaWhoseSumsHoldSomethingElseRefusesTheSeal) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::peer_test

@@ -6,7 +6,7 @@
 
 #include "protocol/fake_world_test.hpp"
 
-namespace swarmpi {
+namespace swarmpi::replica_host_test {
 namespace {
 
 using testing::tiny_plan;
@@ -368,4 +368,4 @@ TEST(ReplicaHost, AnUndeliveredGradientGoesToTheNextPeerThatAsksThoughTheOutputI
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::replica_host_test

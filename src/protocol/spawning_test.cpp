@@ -7,7 +7,7 @@
 #include "protocol/fake_world_test.hpp"
 #include "protocol/leader.hpp"
 
-namespace swarmpi {
+namespace swarmpi::spawning_test {
 namespace {
 
 constexpr PeerId kNewcomer{4};
@@ -82,4 +82,4 @@ TEST(Spawning, NoneIsSpawnedUnlessTheDeckAllowsIt) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::spawning_test

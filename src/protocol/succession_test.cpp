@@ -7,7 +7,7 @@
 
 #include "protocol/fake_world_test.hpp"
 
-namespace swarmpi {
+namespace swarmpi::succession_test {
 namespace {
 
 using testing::tiny_plan;
@@ -907,4 +907,4 @@ TEST(Succession, APeerWhoseJobGoesOnDoesNotGoThoughItIsToldTo) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::succession_test

@@ -10,7 +10,7 @@
 #include "protocol/fake_world_test.hpp"
 #include "protocol/messages/lanes.hpp"
 
-namespace swarmpi {
+namespace swarmpi::suspicion_test {
 namespace {
 
 using testing::tiny_plan;
@@ -438,4 +438,4 @@ TEST(Suspicion, APeerThatWasStoppedAndFindsNobodyDoesNotLead) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::suspicion_test

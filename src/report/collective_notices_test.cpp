@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace swarmpi {
+namespace swarmpi::collective_notices_test {
 namespace {
 
 const StageId kStage(1);
@@ -108,4 +108,4 @@ TEST(CollectiveNotices, OfManyReplicasTwoSpeak) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::collective_notices_test

@@ -22,7 +22,7 @@ namespace {
 constexpr char kNothingLearned[] = "; simulated: learning was not compared";
 
 template <class Value>
-std::string text_of(const Value& value) {
+std::string cell_text(const Value& value) {
   if constexpr (Choice<Value>) {
     return name_of(value);
   } else {
@@ -199,8 +199,8 @@ std::string table_difference(const char* table, const std::vector<Row>& a,
       if (!found.empty() || !column.shown) return;
       const auto &value_a = column.of(a[i]), &value_b = column.of(b[i]);
       if (same_bits(value_a, value_b)) return;
-      found = two_values(fmt::format("{}, row {}: {}", table, i, column.name), text_of(value_a),
-                         text_of(value_b));
+      found = two_values(fmt::format("{}, row {}: {}", table, i, column.name), cell_text(value_a),
+                         cell_text(value_b));
     });
   }
   if (!found.empty() || a.size() == b.size()) return found;

@@ -14,7 +14,7 @@
 #include "config/deck.hpp"
 #include "io/run_file.hpp"
 
-namespace swarmpi {
+namespace swarmpi::compare_test {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
@@ -236,4 +236,4 @@ TEST_F(Compare, AnInvalidRunIsEqualToNone) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::compare_test

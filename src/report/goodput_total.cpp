@@ -8,7 +8,7 @@ namespace swarmpi {
 namespace {
 
 // A smaller share of the time is not named.
-constexpr double kLeastShare = 0.0005;
+constexpr double kLeastTotalShare = 0.0005;
 
 }  // namespace
 
@@ -25,7 +25,7 @@ std::vector<std::string> GoodputTotal::lines() const {
   for_each_column<GoodputRow>([&](const auto& column) {
     if (!column.name.ends_with("_s")) return;
     const double share = static_cast<double>(column.of(sum_)) / all_s;
-    if (share < kLeastShare) return;
+    if (share < kLeastTotalShare) return;
     const std::string name = column.name.substr(0, column.name.size() - 2);
     parts += fmt::format("{}{} {:.1f} %", parts.empty() ? "" : ", ", name, 100 * share);
   });

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace swarmpi {
+namespace swarmpi::goodput_total_test {
 namespace {
 
 TEST(GoodputTotal, TellsWhatTheTimeOfAllPeersWentByWith) {
@@ -34,4 +34,4 @@ TEST(GoodputTotal, OfAFileWithoutSuchRowsNothingIsTold) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::goodput_total_test

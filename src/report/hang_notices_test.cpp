@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace swarmpi {
+namespace swarmpi::hang_notices_test {
 namespace {
 
 // Peer 0, and what it says.
@@ -90,4 +90,4 @@ TEST(HangNotices, WhoIsKilledIsNotSaidToBeWaitedFor) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::hang_notices_test

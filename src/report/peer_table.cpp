@@ -14,7 +14,7 @@ namespace {
 // Runs of more peers have a line for each stage instead.
 constexpr std::size_t kMostPeers = 16;
 // A smaller share of the time gets no column for recovery.
-constexpr double kLeastShare = 0.0005;
+constexpr double kLeastPeerShare = 0.0005;
 
 using Totals = std::map<std::int64_t, WorkTotal>;
 using Row = std::vector<std::string>;
@@ -128,7 +128,7 @@ double PeerTable::kept_share() const {
 
 std::vector<std::string> PeerTable::lines() const {
   if (peers_.size() < 2) return {};
-  const Columns columns{all_.recovery_s > kLeastShare * all_.time_s(), all_.transfer_s > 0};
+  const Columns columns{all_.recovery_s > kLeastPeerShare * all_.time_s(), all_.transfer_s > 0};
   std::vector<std::string> lines =
       aligned(peers_.size() > kMostPeers ? by_stage(stages_, columns) : by_peer(peers_, columns));
   // A run of some seconds is never thinned; a peer that has moved has gaps.

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace swarmpi {
+namespace swarmpi::peer_table_test {
 namespace {
 
 PeerRow use(std::int64_t step, std::int64_t peer, std::int64_t stage) {
@@ -86,4 +86,4 @@ TEST(PeerTable, SaysWhereRowsWereThinnedOut) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::peer_table_test

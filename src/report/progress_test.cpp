@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace swarmpi {
+namespace swarmpi::progress_test {
 namespace {
 
 StepRow row_of(std::int64_t step, double loss = 2.0) {
@@ -216,4 +216,4 @@ TEST(EventLine, PutsTheDetailOnLinesOfItsOwnWhereItsLineWouldBeTooLong) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::progress_test

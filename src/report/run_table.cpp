@@ -73,9 +73,9 @@ std::size_t different(const std::vector<std::string>& values) {
   return std::set(values.begin(), values.end()).size();
 }
 
-class Columns {
+class ColumnTexts {
  public:
-  explicit Columns(const std::vector<RunFigures>& runs) : runs_(runs) {}
+  explicit ColumnTexts(const std::vector<RunFigures>& runs) : runs_(runs) {}
 
   void add(const std::string& heading, const std::function<std::string(const RunFigures&)>& value) {
     Column column{heading, {}};
@@ -176,7 +176,7 @@ RunFigures figures_of(const std::string& name, const RunFileHead& head, TableRow
 }
 
 std::string run_table(const std::vector<RunFigures>& runs, std::size_t columns) {
-  Columns table(runs);
+  ColumnTexts table(runs);
   table.add("run", [](const RunFigures& run) { return run.name; });
   std::string unreadable;
   for (Column& column : what_differs(runs, unreadable)) table.add(std::move(column));

@@ -7,7 +7,7 @@
 
 #include "config/deck.hpp"
 
-namespace swarmpi {
+namespace swarmpi::run_table_test {
 namespace {
 
 RunFile run_with(double lr, double last_loss) {
@@ -160,4 +160,4 @@ TEST(RunTable, ADeckThatCannotBeReadIsNamed) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::run_table_test

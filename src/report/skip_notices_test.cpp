@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace swarmpi {
+namespace swarmpi::skip_notices_test {
 namespace {
 
 EventRow skip(std::int64_t step, const std::string& names) {
@@ -51,4 +51,4 @@ TEST(SkipNotices, LaterOnesAreToldMoreAndMoreRarelyWithTheirNumber) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::skip_notices_test

@@ -25,7 +25,7 @@ std::string line(const char* name, const std::string& value) {
   return fmt::format("{:{}}{}\n", name, kSummaryIndent, value);
 }
 
-std::string duration(double seconds) {
+std::string wall_time_text(double seconds) {
   if (seconds < 120) return fmt::format("{:.1f} s", seconds);
   const auto minutes = static_cast<std::int64_t>(seconds / 60);
   if (minutes < 120)
@@ -170,7 +170,7 @@ std::string Summary::tokens_and_time() const {
   std::string tokens = std::to_string(tokens_);
   if (seconds > 0)
     tokens += fmt::format(", {:.0f} tokens/s", static_cast<double>(tokens_) / seconds);
-  return line("tokens", tokens) + line("wall time", duration(until_s_));
+  return line("tokens", tokens) + line("wall time", wall_time_text(until_s_));
 }
 
 std::string Summary::peers() const {

@@ -39,7 +39,7 @@ void operator delete[](void* memory) noexcept { let_go(memory); }
 void operator delete(void* memory, std::size_t) noexcept { let_go(memory); }
 void operator delete[](void* memory, std::size_t) noexcept { let_go(memory); }
 
-namespace swarmpi {
+namespace swarmpi::summary_memory_test {
 namespace {
 
 RunFile run_of(std::int64_t steps) {
@@ -77,4 +77,4 @@ TEST(SummaryMemory, ThreeTimesAsManyRowsTakeNoMore) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::summary_memory_test

@@ -9,7 +9,7 @@
 #include "io/files.hpp"
 #include "io/test_support.hpp"
 
-namespace swarmpi {
+namespace swarmpi::summary_test {
 namespace {
 
 RunFile sample_run(DataFormat data_format) {
@@ -128,4 +128,4 @@ TEST(Summary, ARunWithoutRowsOrReadableDeckHasASummary) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::summary_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::terminal_test {
 namespace {
 
 TEST(Wrapped, BreaksAtBlanksBeforeTheWidth) {
@@ -60,4 +60,4 @@ TEST(Terminal, WhatIsNoneHasTheUsualWidth) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::terminal_test

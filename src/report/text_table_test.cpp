@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::text_table_test {
 namespace {
 
 const std::vector<std::vector<std::string>> kRuns = {
@@ -34,4 +34,4 @@ TEST(TextTable, OfNothing) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::text_table_test

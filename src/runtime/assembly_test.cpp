@@ -5,7 +5,7 @@
 #include "model/cost.hpp"
 #include "model/local_trainer_test.hpp"
 
-namespace swarmpi::test {
+namespace swarmpi::test::assembly_test {
 namespace {
 
 // A stage that is added finds as much memory as it needs, or is not made.
@@ -21,4 +21,4 @@ TEST(Assembly, AStageIsMadeWhereThereIsMemoryLeftForIt) {
 }
 
 }  // namespace
-}  // namespace swarmpi::test
+}  // namespace swarmpi::test::assembly_test

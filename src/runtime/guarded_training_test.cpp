@@ -10,7 +10,7 @@
 #include "model/local_trainer_test.hpp"
 #include "runtime/assembly.hpp"
 
-namespace swarmpi::test {
+namespace swarmpi::test::guarded_training_test {
 namespace {
 
 constexpr std::int64_t kStages = 2, kSaved = 3, kLast = 5;
@@ -105,4 +105,4 @@ INSTANTIATE_TEST_SUITE_P(Decks, GuardedTraining,
                                            "maxout", "bottleneck"));
 
 }  // namespace
-}  // namespace swarmpi::test
+}  // namespace swarmpi::test::guarded_training_test

@@ -7,7 +7,7 @@
 #include "model/local_trainer_test.hpp"
 #include "runtime/assembly.hpp"
 
-namespace swarmpi::test {
+namespace swarmpi::test::job_executor_test {
 namespace {
 
 Config deck() {
@@ -637,4 +637,4 @@ TEST(JobExecutor, DataThatCannotBeReadAreAnError) {
 }
 
 }  // namespace
-}  // namespace swarmpi::test
+}  // namespace swarmpi::test::job_executor_test

@@ -15,7 +15,7 @@
 
 #include "transport/nccl/fake_engine_test.hpp"
 
-namespace swarmpi {
+namespace swarmpi::nccl_collectives_test {
 namespace {
 
 constexpr std::int64_t kNumbers = 10;
@@ -284,4 +284,4 @@ TEST(NcclCollectivesDeathTest, EndThePeerWhoseDeviceIsLost) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::nccl_collectives_test

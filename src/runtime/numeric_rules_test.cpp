@@ -14,7 +14,7 @@
 #include "protocol/fake_world_test.hpp"
 #include "protocol/step/exponents.hpp"
 
-namespace swarmpi::test {
+namespace swarmpi::test::numeric_rules_test {
 namespace {
 
 class Results {
@@ -155,4 +155,4 @@ TEST(NumericRules, ChangeWithTheirVersionOnly) {
 }
 
 }  // namespace
-}  // namespace swarmpi::test
+}  // namespace swarmpi::test::numeric_rules_test

@@ -12,7 +12,7 @@
 #include "model/local_trainer_test.hpp"
 #include "runtime/job_executor.hpp"
 
-namespace swarmpi::test {
+namespace swarmpi::test::payload_copies_test {
 namespace {
 
 constexpr double kPatienceS = 60;
@@ -168,4 +168,4 @@ TEST(PayloadCopies, JobsThatReadWhatIsStillOnItsWayHaveTheSameBits) {
 }
 
 }  // namespace
-}  // namespace swarmpi::test
+}  // namespace swarmpi::test::payload_copies_test

@@ -9,7 +9,7 @@
 
 #include "transport/loopback.hpp"
 
-namespace swarmpi {
+namespace swarmpi::peer_loop_test {
 namespace {
 
 class StandingClock final : public Clock {
@@ -259,4 +259,4 @@ TEST(PeerLoop, AJournalThatAnotherRunHoldsEndsThisOne) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::peer_loop_test

@@ -17,7 +17,7 @@
 #include "io/scratch_file.hpp"
 #include "io/test_support.hpp"
 
-namespace swarmpi {
+namespace swarmpi::run_storage_test {
 namespace {
 
 // One process of a run.
@@ -516,4 +516,4 @@ TEST(RunStorage, ExponentsOfAnotherNumberOfTensorsAreRefused) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::run_storage_test

@@ -10,7 +10,7 @@
 namespace swarmpi {
 namespace {
 
-const char* name_of(int signal) {
+const char* signal_name(int signal) {
   switch (signal) {
     case SIGINT:
       return "interrupted (SIGINT)";
@@ -59,7 +59,7 @@ void SignalWatch::watch() {
     if (asked_s && clock.now_s() - *asked_s < kSameRequestS) continue;
     if (asked_s && signal != SIGUSR1) die_of(signal);
     if (!asked_s) asked_s = clock.now_s();
-    inbox_.post(StopRequested{name_of(signal)});
+    inbox_.post(StopRequested{signal_name(signal)});
   }
 }
 

@@ -5,7 +5,7 @@
 
 #include "model/local_trainer_test.hpp"
 
-namespace swarmpi::test {
+namespace swarmpi::test::stage_compute_test {
 namespace {
 
 struct Scene {
@@ -63,4 +63,4 @@ TEST(StageCompute, DataThatCannotBeReadEndTheRun) {
 }
 
 }  // namespace
-}  // namespace swarmpi::test
+}  // namespace swarmpi::test::stage_compute_test

@@ -6,7 +6,7 @@
 #include <future>
 #include <vector>
 
-namespace swarmpi {
+namespace swarmpi::task_thread_test {
 namespace {
 
 TEST(TaskThread, PreparesOnceThenRunsInOrder) {
@@ -58,4 +58,4 @@ TEST(TaskThread, ItsEndDropsWhatHasNotBegunAndWaitsForWhatHas) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::task_thread_test

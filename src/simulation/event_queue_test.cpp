@@ -7,7 +7,7 @@
 
 #include "core/random.hpp"
 
-namespace swarmpi {
+namespace swarmpi::event_queue_test {
 namespace {
 
 constexpr PeerId kPeer{7};
@@ -66,4 +66,4 @@ TEST(EventQueue, KeepsOrderWhileItGrowsAndShrinks) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::event_queue_test

@@ -14,7 +14,7 @@
 #include "simulation/synthetic_compute.hpp"
 #include "simulation/world.hpp"
 
-namespace swarmpi {
+namespace swarmpi::goodput_test {
 namespace {
 
 constexpr double kForwardS = 2, kBackwardS = 4, kOtherS = 0.125;  // jobs
@@ -212,4 +212,4 @@ TEST(Goodput, ADeathCostsWhatTheDeadDidAndWhatIsDoneOnceMore) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::goodput_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::histogram_test {
 namespace {
 
 TEST(Histogram, CountsAndMean) {
@@ -27,4 +27,4 @@ TEST(Histogram, WhatIsFarAwaySharesALine) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::histogram_test

@@ -5,7 +5,7 @@
 #include "model/tensors.hpp"
 #include "runtime/assembly.hpp"
 
-namespace swarmpi {
+namespace swarmpi::hollow_compute_test {
 namespace {
 
 class Hollow : public testing::Test {
@@ -96,4 +96,4 @@ TEST_F(Hollow, WhatTheProtocolMustNotDoIsAnError) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::hollow_compute_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::lost_work_test {
 namespace {
 
 WorkId work(std::int64_t step, std::int32_t index, std::int32_t stage = 0) {
@@ -85,4 +85,4 @@ TEST_F(LostWorkTest, NothingIsOpenOnceTheLastStepIsCommitted) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::lost_work_test

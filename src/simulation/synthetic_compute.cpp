@@ -11,7 +11,7 @@
 namespace swarmpi {
 namespace {
 
-PayloadRef payload_of(const std::vector<std::uint64_t>& values) {
+PayloadRef words_payload(const std::vector<std::uint64_t>& values) {
   const std::size_t size_bytes = values.size() * sizeof(std::uint64_t);
   auto payload = std::make_shared<Payload>(size_bytes);
   std::memcpy(payload->data(), values.data(), size_bytes);
@@ -25,7 +25,7 @@ bool holds(const PayloadRef& payload, std::int64_t values) {
 
 /// What crosses a boundary: the same word over and over.
 PayloadRef boundary_of(std::uint64_t word, std::int64_t words) {
-  return payload_of(std::vector<std::uint64_t>(static_cast<std::size_t>(words), word));
+  return words_payload(std::vector<std::uint64_t>(static_cast<std::size_t>(words), word));
 }
 
 bool holds_only(const PayloadRef& payload, std::int64_t words, std::uint64_t expected) {
@@ -337,7 +337,7 @@ Result<JobResult> SyntheticCompute::run(const ShareJob& job) {
   Result<Added> added = add_up(stage(job.stage), job.step, job.blocks, job.addends);
   if (!added.ok()) return added.status();
   return JobResult(ShareResult{
-      job.seal, job.stage, job.chunk, {payload_of(added.value().sums), added.value().cover}});
+      job.seal, job.stage, job.chunk, {words_payload(added.value().sums), added.value().cover}});
 }
 
 Result<JobResult> SyntheticCompute::run(const ReduceJob& job) {
@@ -369,7 +369,7 @@ Result<JobResult> SyntheticCompute::run(const ReduceJob& job) {
     own.gradient[as_size(job.blocks.first)].value ^= 1;
   }
   if (!job.pass_on && !job.collective) return JobResult(std::move(result));
-  if (job.pass_on) result.gradient = payload_of(reduced);
+  if (job.pass_on) result.gradient = words_payload(reduced);
   result.hash = hash_bytes(reduced.data(), reduced.size() * sizeof(reduced[0]));
   return JobResult(std::move(result));
 }
@@ -404,7 +404,7 @@ Result<JobResult> SyntheticCompute::run(const GatherJob& job) {
     }
     values.push_back(block.value);
   }
-  return JobResult(GatherResult{job.seal, job.stage, job.chunk, payload_of(values),
+  return JobResult(GatherResult{job.seal, job.stage, job.chunk, words_payload(values),
                                 hash_bytes(values.data(), values.size() * sizeof(values[0]))});
 }
 
@@ -464,7 +464,7 @@ Result<JobResult> SyntheticCompute::weights_of(StageId id, Step step, std::int32
     }
     weights.push_back(own.state[b].front());
   }
-  return JobResult(WeightsResult{step, id, chunk, payload_of(weights),
+  return JobResult(WeightsResult{step, id, chunk, words_payload(weights),
                                  hash_bytes(weights.data(), weights.size() * sizeof(weights[0]))});
 }
 
@@ -583,7 +583,7 @@ Result<PayloadRef> SyntheticCompute::gradient_of(const Stage& own, const CommitR
     }
     values.push_back(block.value);
   }
-  return payload_of(values);
+  return words_payload(values);
 }
 
 // ---- Learning
@@ -619,7 +619,8 @@ Result<JobResult> SyntheticCompute::run(const ReadJob& job) {
   for (auto b = as_size(job.blocks.first); b < as_size(job.blocks.end); ++b) {
     words.insert(words.end(), own.state.at(b).begin(), own.state[b].end());
   }
-  return JobResult(ReadResult{job.stage, job.blocks, hash_of(own, job.blocks), payload_of(words)});
+  return JobResult(
+      ReadResult{job.stage, job.blocks, hash_of(own, job.blocks), words_payload(words)});
 }
 
 Result<JobResult> SyntheticCompute::run(const WriteJob& job) {

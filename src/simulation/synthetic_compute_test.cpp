@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::synthetic_compute_test {
 namespace {
 
 // One peer, one stage, two microbatches, about to reduce step 1.
@@ -101,4 +101,4 @@ TEST_F(SyntheticComputeTest, OnlyWhatIsInPlaceIsGathered) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::synthetic_compute_test

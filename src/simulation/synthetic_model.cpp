@@ -18,7 +18,7 @@ std::uint64_t key(std::uint64_t seed, Quantity quantity, const MicrobatchId& id,
 
 constexpr std::ptrdiff_t kMoments = 2;
 
-std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value); }
+std::size_t size_from(std::int64_t value) { return static_cast<std::size_t>(value); }
 
 /// Step 0 runs the microbatches of step 1.
 MicrobatchId content(MicrobatchId id) {
@@ -80,8 +80,8 @@ double SyntheticModel::square(std::uint64_t rounded) {
 SyntheticModel::BlockState SyntheticModel::initial_state(std::int32_t tensor, std::int64_t block,
                                                          std::int64_t versions) const {
   const std::int64_t of = (std::int64_t{tensor} << 40) + block;
-  BlockState state(as_size(versions), key(seed, Quantity::initial, {}, of));
-  state.resize(as_size(versions + kMoments), 0);
+  BlockState state(size_from(versions), key(seed, Quantity::initial, {}, of));
+  state.resize(size_from(versions + kMoments), 0);
   return state;
 }
 

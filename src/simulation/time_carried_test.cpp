@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::time_carried_test {
 namespace {
 
 TEST(TimeCarried, TwoMessagesAtATimeCountOnce) {
@@ -33,4 +33,4 @@ TEST(TimeCarried, SignsOfLifeAreAwaitedByNobodyWhoWorks) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::time_carried_test

@@ -6,7 +6,7 @@
 
 #include "transport/wire/wire.hpp"
 
-namespace swarmpi {
+namespace swarmpi::traffic_count_test {
 namespace {
 
 constexpr std::int64_t kPrefixBytes = 24;
@@ -60,4 +60,4 @@ TEST_F(TrafficCountTest, WhatWasSentIsKeptUntilTheCommitWithinTheMemoryForIt) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::traffic_count_test

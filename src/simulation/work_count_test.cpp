@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::work_count_test {
 namespace {
 
 using Pass = WorkCount::Pass;
@@ -38,4 +38,4 @@ TEST(WorkCount, ADeathCostsItsOwnWorkInOpenStepsAndWhatIsDoneAgain) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::work_count_test

@@ -16,7 +16,7 @@
 #include "simulation/random_models.hpp"
 #include "simulation/synthetic_compute.hpp"
 
-namespace swarmpi {
+namespace swarmpi::world_test {
 namespace {
 
 // All messages that were sent and that arrived, by pair of peers; but for those that overtake().
@@ -413,4 +413,4 @@ TEST(VirtualWorld, ADiskThatFailsSaysSoAndWritesNothingMore) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::world_test

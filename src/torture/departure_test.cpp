@@ -8,7 +8,7 @@
 #include "protocol/method/layout.hpp"
 #include "torture/swarm_check.hpp"
 
-namespace swarmpi {
+namespace swarmpi::departure_test {
 namespace {
 
 // The events that the leaders record, and the backward passes that are begun.
@@ -265,4 +265,4 @@ TEST(Departure, ALearnerThatTriesAgainServesInTheEnd) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::departure_test

@@ -4,7 +4,7 @@
 
 #include "torture/swarm_check.hpp"
 
-namespace swarmpi {
+namespace swarmpi::event_hash_test {
 namespace {
 
 std::uint64_t hash_of_schedule(std::uint64_t seed) {
@@ -70,4 +70,4 @@ TEST(EventHash, DoesNotSeeProse) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::event_hash_test

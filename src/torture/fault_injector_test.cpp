@@ -6,7 +6,7 @@
 
 #include "torture/swarm_check.hpp"
 
-namespace swarmpi {
+namespace swarmpi::fault_injector_test {
 namespace {
 
 const NamedMoment& moment(const std::string& name) {
@@ -198,4 +198,4 @@ TEST(FaultSchedule, SaysInOneLineWhatItWillDo) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::fault_injector_test

@@ -5,7 +5,7 @@
 #include <set>
 #include <variant>
 
-namespace swarmpi {
+namespace swarmpi::fault_moment_test {
 namespace {
 
 template <class Body>
@@ -49,4 +49,4 @@ TEST(FaultMoment, NoTwoAreTheSame) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::fault_moment_test

@@ -142,7 +142,7 @@ Fault draw_death(RandomStream& draws, const RunPlan& plan, const InitialMembersh
   return fault;
 }
 
-std::string verb(const Fault& fault) {
+std::string fault_verb(const Fault& fault) {
   switch (fault.kind) {
     case Kind::kill:
       break;
@@ -198,7 +198,7 @@ std::string actor_of(const Fault& fault) {
 }  // namespace
 
 std::string Fault::text() const {
-  std::string line = verb(*this) + name(*this);
+  std::string line = fault_verb(*this) + name(*this);
   if (more > 0) line += fmt::format(" and {} more", more);
   line += side == Side::before ? " before " : " after ";
   line += actor_of(*this) + (moment ? " " + moment->name : std::string(" hears of anything"));

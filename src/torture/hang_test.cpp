@@ -10,7 +10,7 @@
 
 #include "torture/swarm_check.hpp"
 
-namespace swarmpi {
+namespace swarmpi::hang_test {
 namespace {
 
 // The events that leaders record, and when all was over.
@@ -281,4 +281,4 @@ TEST(Hang, AStopWaitsForNobodyWhoHangs) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::hang_test

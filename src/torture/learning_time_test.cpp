@@ -5,7 +5,7 @@
 
 #include "torture/swarm_check.hpp"
 
-namespace swarmpi {
+namespace swarmpi::learning_time_test {
 namespace {
 
 constexpr double kRate = 25e6;  // bytes a second: 200 Mb/s
@@ -169,4 +169,4 @@ TEST(SlowUplinks, LargeBoundariesKillNobody) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::learning_time_test

@@ -10,7 +10,7 @@
 #include "simulation/real_compute.hpp"
 #include "torture/swarm_check.hpp"
 
-namespace swarmpi {
+namespace swarmpi::random_swarm_test {
 namespace {
 
 // Peers whose work is not to be trusted.
@@ -278,4 +278,4 @@ TEST(RandomSwarm, ADifferenceInTheLastBitIsADifference) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::random_swarm_test

@@ -3,18 +3,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <string_view>
 #include <type_traits>
 
 #include "io/row_fields.hpp"
 
 namespace swarmpi {
-// Of two leaders that decide a step; what a new one does not know of the old one may differ.
-static constexpr ColumnTraits traits_of(const CommitRecord*, std::string_view field) {
-  return {.same_again = field != "term" && field != "time_s" && field != "hash_before" &&
-                        field != "exponents_between"};
-}
-
 namespace {
 
 template <class T>
@@ -30,12 +23,24 @@ std::string words(const T& value) {
   }
 }
 
+// Whether two rows of one step agree in this field. Two leaders may decide one step: their commits
+// agree on all that the second leader knows of the first.
+template <class Row, class Field>
+bool must_agree(const Field& field) {
+  if constexpr (std::is_same_v<Row, CommitRecord>) {
+    return field.name != "term" && field.name != "time_s" && field.name != "hash_before" &&
+           field.name != "exponents_between";
+  } else {
+    return field.same_again;
+  }
+}
+
 // Names the first field that differs and must not.
 template <class Row>
-std::string difference(const Row& a, const Row& b) {
+std::string row_difference(const Row& a, const Row& b) {
   std::string text;
   for_each_column<Row>([&](const auto& field) {
-    if (!field.same_again || !text.empty() || same_bits(field.of(a), field.of(b))) return;
+    if (!must_agree<Row>(field) || !text.empty() || same_bits(field.of(a), field.of(b))) return;
     text = field.name + " of step " + words(a.step) + ": " + words(field.of(a)) + " and " +
            words(field.of(b));
   });
@@ -51,7 +56,7 @@ std::string sort_and_merge(std::vector<Row>& rows) {
                    [](const Row& a, const Row& b) { return a.step < b.step; });
   for (std::size_t i = 1; i < rows.size(); ++i) {
     if (rows[i - 1].step != rows[i].step) continue;
-    if (auto d = difference(rows[i - 1], rows[i]); !d.empty()) return "written twice: " + d;
+    if (auto d = row_difference(rows[i - 1], rows[i]); !d.empty()) return "written twice: " + d;
   }
   const auto same = [](const Row& a, const Row& b) { return a.step == b.step; };
   rows.erase(std::unique(rows.begin(), rows.end(), same), rows.end());
@@ -70,7 +75,7 @@ std::string gap(const std::vector<StepRow>& rows, std::int64_t first) {
 std::string compare(const std::vector<StepRow>& part, const std::vector<StepRow>& whole,
                     bool complete) {
   for (std::size_t i = 0; i < part.size() && i < whole.size(); ++i) {
-    if (std::string d = difference(part[i], whole[i]); !d.empty()) return d;
+    if (std::string d = row_difference(part[i], whole[i]); !d.empty()) return d;
   }
   const bool fits = part.size() == whole.size() || (!complete && part.size() < whole.size());
   return fits ? "" : fmt::format("{} rows instead of {}", part.size(), whole.size());
@@ -85,7 +90,7 @@ std::string compare(const std::vector<ValidationRow>& part, const std::vector<Va
     if (other == whole.end()) {
       return fmt::format("step {} was validated", row.step);
     }
-    if (std::string d = difference(row, *other); !d.empty()) return d;
+    if (std::string d = row_difference(row, *other); !d.empty()) return d;
   }
   if (!complete || part.size() == whole.size()) return "";
   return fmt::format("{} validation rows instead of {}", part.size(), whole.size());
@@ -120,7 +125,7 @@ std::string join(RunRecord& run_record, const RunRecord& later) {
 }
 
 std::string difference(const CommitRecord& a, const CommitRecord& b) {
-  return difference<CommitRecord>(a, b);
+  return row_difference<CommitRecord>(a, b);
 }
 
 std::string difference(const RunRecord& part, const RunRecord& whole, bool complete) {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::run_record_test {
 namespace {
 
 StepRow row(std::int64_t step, double loss, std::int64_t term) {
@@ -62,4 +62,4 @@ TEST(RunRecord, RecordsOfOneStepMayDifferInTermAndTimeOnly) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::run_record_test

@@ -6,7 +6,7 @@
 
 #include "torture/swarm_check.hpp"
 
-namespace swarmpi {
+namespace swarmpi::shrink_test {
 namespace {
 
 TEST(Shrink, LeavesWhatTheFailureNeedsAndNothingElse) {
@@ -63,4 +63,4 @@ TEST(Shrink, GivesUpInTime) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::shrink_test

@@ -45,8 +45,8 @@ std::string wrong_end(const SwarmEnd& end, const SwarmEnd& reference, const Rand
 }
 
 // The same, then where the part's record differs from that of one peer alone.
-std::string compare(SwarmEnd& end, const SwarmEnd& reference, const RandomSwarm& part,
-                    RunRecord& run_record) {
+std::string compare_with(SwarmEnd& end, const SwarmEnd& reference, const RandomSwarm& part,
+                         RunRecord& run_record) {
   if (!end.violation.empty()) return end.violation;
   if (auto wrong = wrong_end(end, reference, part); !wrong.empty()) return wrong;
   if (auto wrong = join(run_record, end.run_record); !wrong.empty()) return wrong;
@@ -127,7 +127,7 @@ SwarmVerdict check_swarm(const RandomSwarm& swarm, Observer* observer) {
     verdict.short_ends += end.lacked_memory ? 1 : 0;
     verdict.refusals += end.refusals;
     if (verdict.parts == 1) verdict.status = end.status.code();
-    verdict.violation = compare(end, reference, part, run_record);
+    verdict.violation = compare_with(end, reference, part, run_record);
     if (verdict.violation.empty() && end.status.ok()) {
       verdict.violation = check_resumable(part, disk, *compute_factory, reference.run_record);
     }

@@ -4,7 +4,7 @@
 
 #include <set>
 
-namespace swarmpi {
+namespace swarmpi::swarm_check_test {
 namespace {
 
 TEST(Torture, WhoeverDiesTheBitsAreTheSame) {
@@ -178,4 +178,4 @@ TEST(Torture, FindsACoreThatDoesNotRecover) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::swarm_check_test

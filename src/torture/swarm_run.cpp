@@ -19,7 +19,7 @@ void ask_to_stop(VirtualWorld& world, const StopRequest& stop) {
 
 // The status of the run: complete, or that of the first live member. A peer that was cut off does
 // not know that others went on.
-Status status_of(const VirtualWorld& world, const Referee& referee, const VirtualDisk& disk) {
+Status run_status(const VirtualWorld& world, const Referee& referee, const VirtualDisk& disk) {
   if (disk.complete()) return Status();
   for (const PeerId id : referee.members()) {
     if (!world.dead(id)) return world.peer(id).status();
@@ -101,7 +101,7 @@ SwarmEnd run_swarm(const SwarmSetting& setting, LinkModel& links, CostModel& cos
   end.recomputed = referee.recomputed();
   end.repairs = referee.repairs();
   end.seconds = world.now_s();
-  if (end.violation.empty()) end.status = status_of(world, referee, disk);
+  if (end.violation.empty()) end.status = run_status(world, referee, disk);
   return end;
 }
 

@@ -21,7 +21,7 @@ std::int64_t distance(std::int64_t difference) {
 constexpr std::array kNamesOfClasses = {"<-16", "-16..-5", "-4..-2", "-1", "same",
                                         "+1",   "+2..4",   "+5..16", ">16"};
 
-double share(std::int64_t part, std::int64_t whole) {
+double ratio(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
@@ -82,7 +82,7 @@ std::string TortureTally::summary(double seconds) const {
       "{} schedules, {} deaths, {} of leaders, {} resumed, {} diverged, {} failed; {:.0f} "
       "schedules a minute, {:.0f} events each\n",
       schedules, kills, kills_of_leaders, resumed, diverged, failed,
-      60 * static_cast<double>(schedules) / seconds, share(events, schedules));
+      60 * static_cast<double>(schedules) / seconds, ratio(events, schedules));
   const auto of = [&](Fault::Kind kind) { return faults[static_cast<std::size_t>(kind)]; };
   text += fmt::format(
       "peers killed by torture {}, stopped {}, declared dead {}, asked to leave {}; links cut {}, "
@@ -133,10 +133,10 @@ std::string TortureTally::summary(double seconds) const {
   }
   text += fmt::format(
       "a death cost {:.2f} repeated microbatch-stages; {:.2f} were the dead peer's own\n",
-      share(repeated, kills), share(own, kills));
+      ratio(repeated, kills), ratio(own, kills));
   text += "repeated beyond its own, share of the deaths:";
   for (std::size_t i = 0; i < beyond_own.size(); ++i) {
-    text += fmt::format("  {} {:.1f} %", kNamesOfClasses[i], 100 * share(beyond_own[i], kills));
+    text += fmt::format("  {} {:.1f} %", kNamesOfClasses[i], 100 * ratio(beyond_own[i], kills));
   }
   return text + "\n";
 }

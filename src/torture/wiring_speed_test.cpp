@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <string>
 
-namespace swarmpi {
+namespace swarmpi::wiring_speed_test {
 namespace {
 
 TEST(EqualPeers, RotatedTiesReachTheIdeal) {
@@ -86,4 +86,4 @@ TEST(UnevenPeers, WhoeverLooksAtSpeedWinsInEveryShape) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::wiring_speed_test

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-namespace swarmpi {
+namespace swarmpi::launcher_test {
 namespace {
 
 using Variables = std::map<std::string, std::string>;
@@ -231,4 +231,4 @@ TEST(Launcher, NonsenseIsAsIfUnset) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::launcher_test

@@ -8,7 +8,7 @@
 #include "kernels/native/test_support.hpp"
 #include "kernels/native/tile.hpp"
 
-namespace swarmpi::kernels::native {
+namespace swarmpi::kernels::native::product_test {
 namespace {
 
 /// A matrix of small integers in bf16, with rows that are farther apart than it is wide.
@@ -132,4 +132,4 @@ TEST_F(AmxProductTest, TakesNoMoreMemoryThanItSays) {
 }
 
 }  // namespace
-}  // namespace swarmpi::kernels::native
+}  // namespace swarmpi::kernels::native::product_test

@@ -5,7 +5,7 @@
 #include "kernels/bfloat16.hpp"
 #include "kernels/native/test_support.hpp"
 
-namespace swarmpi::kernels::native {
+namespace swarmpi::kernels::native::tile_test {
 namespace {
 
 using Block = std::vector<std::uint16_t>;
@@ -131,4 +131,4 @@ TEST_F(TileProductTest, HasTheSameBitsInParts) {
 }
 
 }  // namespace
-}  // namespace swarmpi::kernels::native
+}  // namespace swarmpi::kernels::native::tile_test

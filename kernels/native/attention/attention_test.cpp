@@ -4,7 +4,7 @@
 #include "kernels/native/test_support.hpp"
 #include "kernels/native/tile.hpp"
 
-namespace swarmpi::kernels {
+namespace swarmpi::kernels::attention_test {
 namespace {
 
 struct AttentionCase {
@@ -218,4 +218,4 @@ TEST(AttentionExtremesTest, HugeScoresStayFinite) {
 }
 
 }  // namespace
-}  // namespace swarmpi::kernels
+}  // namespace swarmpi::kernels::attention_test

@@ -1,7 +1,6 @@
 #include "commands/bench/bench.hpp"
 
 #include <fmt/core.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <cmath>
@@ -87,12 +86,6 @@ std::string shape_line(const Config& config) {
 double process_cpu_s() { return clock_s(CLOCK_PROCESS_CPUTIME_ID); }
 double wall_s() { return clock_s(CLOCK_MONOTONIC); }
 double bench_clock_s(std::int64_t threads) { return threads == 1 ? process_cpu_s() : wall_s(); }
-
-std::int64_t peak_memory_bytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return usage.ru_maxrss * std::int64_t{1024};
-}
 
 Spread spread(std::vector<double> values) {
   SWARMPI_CHECK(!values.empty(), "spread() of no values");

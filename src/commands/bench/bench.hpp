@@ -37,7 +37,6 @@ bool is_device(const kernels::Backend& backend);
 std::int64_t clock_threads(const Config& config, const kernels::Backend& backend);
 double process_cpu_s();
 double wall_s();
-std::int64_t peak_memory_bytes();
 
 struct Spread {
   double median = 0, min = 0, max = 0;

@@ -56,7 +56,7 @@ struct CodedMatrix {
   std::vector<std::byte> code;
 };
 
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+bool equal_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
@@ -105,7 +105,7 @@ CodecFigures measure_codec(Codec codec, const Config& deck, kernels::Backend& na
   }
   CodecFigures figures;
   figures.name = name_of(codec);
-  figures.valid = fast.code == exact.code && same_bits(fast.values(fast.y), exact.values(exact.y));
+  figures.valid = fast.code == exact.code && equal_bits(fast.values(fast.y), exact.values(exact.y));
   figures.times_fewer_bytes = static_cast<double>(CodedMatrix::bytes_of(rows, columns)) /
                               static_cast<double>(fast.code.size());
   figures.error = relative_rms_error(fast);

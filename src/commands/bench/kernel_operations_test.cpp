@@ -8,7 +8,7 @@
 #include "commands/bench/bench.hpp"
 #include "model/make_backend.hpp"
 
-namespace swarmpi {
+namespace swarmpi::kernel_operations_test {
 namespace {
 
 Config small() {
@@ -105,4 +105,4 @@ TEST(Spread, IsMedianLeastAndMost) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::kernel_operations_test

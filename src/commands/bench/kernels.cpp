@@ -42,7 +42,7 @@ std::vector<Measured> compare(const KernelOperations& native, const KernelOperat
   return all;
 }
 
-void print_table(const std::vector<Measured>& all, const Roofline& roof, std::ostream& out) {
+void print_kernel_table(const std::vector<Measured>& all, const Roofline& roof, std::ostream& out) {
   out << fmt::format("{:39} {:>10} {:>9} {:>9} {:>12} {:>7}\n", "operation", "time", "error",
                      "bound", "rate", "of roof");
   for (const Measured& m : all) {
@@ -125,7 +125,7 @@ Status run_bench_kernels(const BenchOptions& options, std::ostream& out) {
     out << "kernels: " << measured->name() << " against " << reference->name() << "; "
         << shape_line(config) << "\n"
         << (on_gpu ? measured->identity() : this_machine().cpu) << "\n";
-    print_table(all, roof, out);
+    print_kernel_table(all, roof, out);
     out << (invalid.empty() ? "VALID: every operation agrees with its reference\n"
                             : "INVALID: " + invalid + "\n");
   }

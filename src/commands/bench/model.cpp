@@ -215,7 +215,7 @@ void print_text(const Config& config, const Figures& f, std::ostream& out) {
                      100 * f.other_s / step_s);
 }
 
-void print_json(const Config& config, const Figures& f, double loss, std::ostream& out) {
+void print_model_json(const Config& config, const Figures& f, double loss, std::ostream& out) {
   const Machine machine = this_machine();
   std::vector<Json> operations;
   for (const OperationTimes::Use& use : f.uses)
@@ -268,7 +268,7 @@ Status run_bench_model(const BenchOptions& options, std::ostream& out) {
   Stepper stepper(config, backend);
   const Figures figures = measure(config, backend, stepper);
   if (options.json)
-    print_json(config, figures, stepper.loss(), out);
+    print_model_json(config, figures, stepper.loss(), out);
   else
     print_text(config, figures, out);
   if (std::isfinite(stepper.loss())) return {};

@@ -6,6 +6,7 @@
 
 #include "commands/bench/bench.hpp"
 #include "core/check.hpp"
+#include "core/numbers.hpp"
 #include "kernels/block_sum.hpp"
 #include "kernels/fixed_point.hpp"
 #include "kernels/fixed_point_element.hpp"
@@ -23,8 +24,6 @@ constexpr double kGeluSecondsPerElement = 1.1e-9;
 constexpr double kGeluBytesPerElement = 20;
 constexpr double kUpdateBytesPerParameter = 28;
 constexpr double kShareOfAttention = 0.6;
-
-double as_double(std::int64_t value) { return static_cast<double>(value); }
 
 /// The three products of a linear layer over so many rows.
 class LinearProducts {

@@ -6,7 +6,7 @@
 #include "model/make_backend.hpp"
 #include "model/tensors.hpp"
 
-namespace swarmpi {
+namespace swarmpi::model_bound_test {
 namespace {
 
 TEST(ModelBoundTest, IsWhatItsFormulasSay) {
@@ -32,4 +32,4 @@ TEST(ModelBoundTest, IsWhatItsFormulasSay) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::model_bound_test

@@ -170,7 +170,7 @@ struct StageFigures {
   double best_flops_per_s = 0;
 };
 
-StageFigures measure(const Config& config, kernels::Backend& backend, StageSteps& steps) {
+StageFigures measure_stage(const Config& config, kernels::Backend& backend, StageSteps& steps) {
   steps.step();
   steps.step();
   std::vector<double> times_s;
@@ -195,8 +195,8 @@ StageFigures measure(const Config& config, kernels::Backend& backend, StageSteps
   return figures;
 }
 
-void print_text(const Config& config, const StageSteps& steps, kernels::Backend& backend,
-                const StageFigures& f, std::ostream& out) {
+void print_stage_text(const Config& config, const StageSteps& steps, kernels::Backend& backend,
+                      const StageFigures& f, std::ostream& out) {
   const double flops_per_s = f.flops_per_step / f.step_s.median;
   out << "stage: layers " << steps.spec().first_layer << " to " << steps.spec().end_layer - 1
       << " of " << shape_line(config) << ", " << backend.name() << " kernels\n"
@@ -222,8 +222,8 @@ void print_text(const Config& config, const StageSteps& steps, kernels::Backend&
   }
 }
 
-void print_json(const Config& config, const StageSteps& steps, kernels::Backend& backend,
-                const StageFigures& f, std::ostream& out) {
+void print_stage_json(const Config& config, const StageSteps& steps, kernels::Backend& backend,
+                      const StageFigures& f, std::ostream& out) {
   std::vector<Json> operations;
   for (const OperationTimes::Use& use : f.uses) {
     operations.push_back(Json{{"name", use.name}, {"calls", use.calls}, {"time_s", use.time_s}});
@@ -258,11 +258,11 @@ Status run_bench_stage(const BenchOptions& options, std::ostream& out) {
   kernels::Backend& backend = *made.value();
   backend.prepare_thread();
   StageSteps steps(config, stage_in_the_middle(config), backend);
-  const StageFigures figures = measure(config, backend, steps);
+  const StageFigures figures = measure_stage(config, backend, steps);
   if (options.json) {
-    print_json(config, steps, backend, figures, out);
+    print_stage_json(config, steps, backend, figures, out);
   } else {
-    print_text(config, steps, backend, figures, out);
+    print_stage_text(config, steps, backend, figures, out);
   }
   return {};
 }

@@ -123,8 +123,8 @@ struct BenchSeams {
   CollectivesSeam* collectives = nullptr;
 };
 
-Status run_peer(SwarmBench& bench, const RunPlan& plan, const BenchSeams& seams, Inbox& inbox,
-                const std::vector<Observer*>& observers) {
+Status run_bench_peer(SwarmBench& bench, const RunPlan& plan, const BenchSeams& seams, Inbox& inbox,
+                      const std::vector<Observer*>& observers) {
   NoStorage storage(inbox);
   const PeerId self(bench.session->rank());
   Peer peer(self, plan, make_membership(bench.ranks(), bench.config.swarm.spares), {});
@@ -152,7 +152,8 @@ Result<WiringFigures> measure_wiring(SwarmBench& bench, const BoundaryBytes& byt
     Inbox inbox;
     MpiTransport transport(*bench.session, payloads);
     NullCompute compute(plan, bytes, payloads, inbox);
-    const Status status = run_peer(bench, plan, {clock, transport, compute}, inbox, {&records});
+    const Status status =
+        run_bench_peer(bench, plan, {clock, transport, compute}, inbox, {&records});
     if (!status.ok()) return status;
     counters = transport.counters();
   }
@@ -282,8 +283,8 @@ Result<ReductionFigures> measure_reduction(SwarmBench& bench) {
   executor.copy_beside_jobs(copies);
   StageCompute compute(kernels, *backend.value(), inbox, &copies);
   const auto collectives = collectives_of(bench, *backend.value(), executor, results, inbox);
-  const Status status = run_peer(bench, plan, {clock, transport, compute, collectives.get()}, inbox,
-                                 {&figures.records, &figures.by_collective});
+  const Status status = run_bench_peer(bench, plan, {clock, transport, compute, collectives.get()},
+                                       inbox, {&figures.records, &figures.by_collective});
   compute.settle(kLastCallsS);
   if (collectives != nullptr && !collectives->end(kLastCallsS)) {
     std::fprintf(stderr, "swarmpi: rank %d: a call of NCCL has not come back\n",

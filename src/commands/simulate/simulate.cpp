@@ -1,7 +1,6 @@
 #include "commands/simulate/simulate.hpp"
 
 #include <fmt/core.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <csignal>
@@ -144,12 +143,6 @@ std::string start_text(const Config& config, const SimulatedSwarm& swarm) {
       version_line(), config.swarm.peers, counted(config.swarm.stages, "stage"),
       readable_count(static_cast<double>(parameter_count(config))),
       serving_text(swarm.first_view()), config.train.steps, config.train.microbatches);
-}
-
-std::int64_t peak_memory_bytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return std::int64_t{usage.ru_maxrss} * 1024;
 }
 
 std::string cost_text(const SimulatedEnd& end, double real_s) {

@@ -14,7 +14,7 @@
 #include "io/run_file.hpp"
 #include "report/compare.hpp"
 
-namespace swarmpi {
+namespace swarmpi::simulate_test {
 namespace {
 
 constexpr char kDeck[] = R"([model]
@@ -190,4 +190,4 @@ TEST_F(Simulate, WhatCannotRunIsRefusedBeforeAnythingIsWritten) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::simulate_test

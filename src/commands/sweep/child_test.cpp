@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace swarmpi {
+namespace swarmpi::child_test {
 namespace {
 
 EndedChild ended(const std::string& script) {
@@ -117,4 +117,4 @@ TEST(Child, LeavesTheSignalsOfThisProcessAsTheyWere) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::child_test

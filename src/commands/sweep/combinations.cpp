@@ -35,7 +35,7 @@ std::vector<std::string> split_values(std::string_view text) {
   return values;
 }
 
-std::string key_of(const std::string& setting) { return setting.substr(0, setting.find('=')); }
+std::string set_key(const std::string& setting) { return setting.substr(0, setting.find('=')); }
 
 std::string last_part(const std::string& key) { return key.substr(key.rfind('.') + 1); }
 
@@ -80,7 +80,7 @@ Status check_keys(const std::vector<VariedKey>& keys, const std::vector<std::str
       return Status::bad_input(fmt::format("--vary {0}: {0} is varied twice", key.key));
     }
     for (const std::string& setting : settings) {
-      if (key_of(setting) != key.key) continue;
+      if (set_key(setting) != key.key) continue;
       return Status::bad_input(
           fmt::format("--vary {}: --set {} gives it one value", key.key, setting));
     }

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace swarmpi {
+namespace swarmpi::combinations_test {
 namespace {
 
 std::vector<std::string> values_of(const std::string& text) {
@@ -80,4 +80,4 @@ TEST(Combinations, WhatContradictsItselfIsRefused) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::combinations_test

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool exists(const std::string& path) {
+bool file_exists(const std::string& path) {
   std::error_code error;
   return fs::exists(path, error);
 }
@@ -30,7 +30,7 @@ std::string journal_of(const PlannedRun& run) { return run.run_file() + ".journa
 // What is known of a run that was begun; nothing where there is none, or it cannot be read: then
 // `train` says why.
 std::optional<RunFileHead> begun(const PlannedRun& run) {
-  if (exists(run.run_file())) {
+  if (file_exists(run.run_file())) {
     const RunFileReader reader(run.run_file());
     if (reader.status().ok()) return reader.head();
   }
@@ -156,7 +156,7 @@ Status check_data(const SweepOptions& options, const std::vector<PlannedRun>& ru
 // One that is complete may be planned with more steps now.
 Standing standing_of(const SweepOptions& options, const PlannedRun& run) {
   const std::optional<RunFileHead> head = begun(run);
-  if (!head) return exists(journal_of(run)) ? Standing::unfinished : Standing::fresh;
+  if (!head) return file_exists(journal_of(run)) ? Standing::unfinished : Standing::fresh;
   const Result<Config> planned = load_deck(options.deck, run.settings);
   const bool other_length = planned.ok() && std::ranges::any_of(differences(*head, planned.value()),
                                                                 [](const DeckDifference& one) {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::shell_words_test {
 namespace {
 
 using Words = std::vector<std::string>;
@@ -50,4 +50,4 @@ TEST(ShellWords, AQuoteThatIsNotClosedIsRefused) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::shell_words_test

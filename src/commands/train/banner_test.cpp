@@ -4,7 +4,7 @@
 
 #include <sstream>
 
-namespace swarmpi {
+namespace swarmpi::banner_test {
 namespace {
 
 View view_of(const std::vector<std::set<std::int32_t>>& members) {
@@ -134,4 +134,4 @@ TEST(ServingText, CountsWhereAListGetsLong) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::banner_test

@@ -9,7 +9,7 @@
 #include "transport/wire/samples_test.hpp"
 #include "transport/wire/wire.hpp"
 
-namespace swarmpi {
+namespace swarmpi::handshake_test {
 namespace {
 
 std::vector<StartInfo> start_infos(std::size_t ranks) {
@@ -232,4 +232,4 @@ TEST(CheckLoaded, WhoHasLoadedNothingCannotTell) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::handshake_test

@@ -8,7 +8,7 @@
 #include "hardware/preemption_model.hpp"
 #include "io/test_support.hpp"
 
-namespace swarmpi {
+namespace swarmpi::preemption_test {
 namespace {
 
 class PreemptionTest : public testing::Test {
@@ -178,4 +178,4 @@ TEST_F(PreemptionTest, TheTraceOfTheInputsCanHappen) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::preemption_test

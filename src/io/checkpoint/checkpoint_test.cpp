@@ -20,7 +20,7 @@
 #include "io/hdf5/output.hpp"
 #include "io/test_support.hpp"
 
-namespace swarmpi {
+namespace swarmpi::checkpoint_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -666,4 +666,4 @@ TEST(Prune, ZeroKeepsAll) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::checkpoint_test

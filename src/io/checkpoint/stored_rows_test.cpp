@@ -10,7 +10,7 @@
 #include "io/files.hpp"
 #include "io/test_support.hpp"
 
-namespace swarmpi {
+namespace swarmpi::stored_rows_test {
 namespace {
 
 constexpr std::size_t kRows = 10;  // of a segment
@@ -180,4 +180,4 @@ TEST_F(StoredRowsTest, WhereNothingCanBeLinkedItIsWrittenAgain) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::stored_rows_test

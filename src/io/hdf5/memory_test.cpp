@@ -6,7 +6,7 @@
 
 #include "io/test_support.hpp"
 
-namespace swarmpi {
+namespace swarmpi::memory_test {
 namespace {
 
 constexpr std::uint64_t kPages = 2 * SparseBytes::kPagesInMemory;
@@ -55,4 +55,4 @@ TEST(SparseBytes, WhereNoFileHasRoomAllStayInMemory) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::memory_test

@@ -32,7 +32,7 @@ constexpr std::string_view kTermPrefix = "term-";
 
 std::string end_path(const std::string& folder) { return folder + "/ended"; }
 
-std::string mark_path(const std::string& folder) { return folder + "/complete"; }
+std::string complete_mark_path(const std::string& folder) { return folder + "/complete"; }
 
 /// The mark names its term and is void once there is a later one, for then the run went on.
 std::string mark_text(std::int64_t term) { return "term " + std::to_string(term) + "\n"; }
@@ -52,7 +52,7 @@ std::optional<std::int64_t> term_of(const std::string& name) {
 /// The run goes on, and scripts take the mark for its end. That of a later term stays: the run may
 /// have ended while the disk of this process hung.
 Status remove_mark_before(const std::string& folder, std::int64_t term) {
-  const std::string path = mark_path(folder);
+  const std::string path = complete_mark_path(folder);
   const Result<std::string> text = read_file(path);
   std::int64_t marked = 0;
   if (text.ok()) (void)std::sscanf(text.value().c_str(), "term %" SCNd64, &marked);
@@ -62,7 +62,7 @@ Status remove_mark_before(const std::string& folder, std::int64_t term) {
 }
 
 bool is_complete(const std::string& folder, std::int64_t highest_term) {
-  const Result<std::string> mark = read_file(mark_path(folder));
+  const Result<std::string> mark = read_file(complete_mark_path(folder));
   return mark.ok() && mark.value() == mark_text(highest_term);
 }
 
@@ -116,7 +116,7 @@ Result<std::unique_ptr<JournalWriter>> JournalWriter::create(const std::string& 
 }
 
 std::vector<std::string> mark_paths(const std::string& folder) {
-  return {mark_path(folder), end_path(folder)};
+  return {complete_mark_path(folder), end_path(folder)};
 }
 
 bool is_being_written(const std::string& folder) {
@@ -194,7 +194,7 @@ Status was_renamed(const std::string& folder, std::int64_t term, std::int64_t it
 }
 
 Status mark_complete(const std::string& folder, std::int64_t term, const MayPublish& may_publish) {
-  return write_file_durably(mark_path(folder), mark_text(term), may_publish);
+  return write_file_durably(complete_mark_path(folder), mark_text(term), may_publish);
 }
 
 Status mark_ended(const std::string& folder, const RunEnd& end, const MayPublish& may_publish) {

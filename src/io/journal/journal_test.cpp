@@ -11,7 +11,7 @@
 #include "io/journal/format.hpp"
 #include "io/test_support.hpp"
 
-namespace swarmpi {
+namespace swarmpi::journal_test {
 namespace {
 
 JournalBegin begin_of(std::int64_t term, std::int64_t from_step = -1) {
@@ -466,4 +466,4 @@ TEST(Journal, WhoBeginsATermLateLeavesTheMarkOfALaterOne) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::journal_test

@@ -16,7 +16,7 @@
 #include "io/row_fields.hpp"
 #include "io/test_support.hpp"
 
-namespace swarmpi {
+namespace swarmpi::merge_test {
 namespace {
 
 struct Term {
@@ -302,4 +302,4 @@ TEST(JournalEnd, AgreesWithAWholeReadWhateverACrashHasLeft) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::merge_test

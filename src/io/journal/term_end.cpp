@@ -15,7 +15,7 @@
 namespace swarmpi {
 namespace {
 
-constexpr std::int64_t kPieceBytes = 1 << 16;
+constexpr std::int64_t kFirstTailBytes = 1 << 16;
 
 Status unread(const std::string& path, int error) {
   return Status::bad_input(fmt::format("cannot read {}: {}", path, std::strerror(error)));
@@ -74,7 +74,7 @@ Result<TermEnd> read_term_end(const std::string& path) {
   TermEnd end;
   int version = 0;
   std::size_t begin_bytes = 0;
-  for (std::int64_t wanted = kPieceBytes; begin_bytes == 0; wanted *= 16) {
+  for (std::int64_t wanted = kFirstTailBytes; begin_bytes == 0; wanted *= 16) {
     const auto start = read_bytes(file, 0, std::min(wanted, size_bytes));
     if (!start.ok()) return start.status();
     const Result<int> known = journal_version(start.value(), path);
@@ -89,7 +89,7 @@ Result<TermEnd> read_term_end(const std::string& path) {
     }
   }
   if (!end.begin) return Status::failed("journal " + path + " has an invalid first record");
-  for (std::int64_t wanted = kPieceBytes;; wanted *= 4) {
+  for (std::int64_t wanted = kFirstTailBytes;; wanted *= 4) {
     const std::int64_t from = std::max<std::int64_t>(0, size_bytes - wanted);
     const auto bytes = read_bytes(file, from, size_bytes - from);
     if (!bytes.ok()) return bytes.status();

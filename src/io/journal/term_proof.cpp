@@ -13,7 +13,7 @@
 namespace swarmpi {
 namespace {
 
-std::string mark_path(const std::string& folder, std::int64_t term) {
+std::string over_mark_path(const std::string& folder, std::int64_t term) {
   return fmt::format("{}/over-{}", folder, term);
 }
 
@@ -42,17 +42,17 @@ bool is_marked(const std::string& path) {
 // Upwards, so that a death in between leaves no unmarked term below a marked one.
 Status mark_earlier_terms_over(const std::string& folder, std::int64_t term) {
   std::int64_t first = term;
-  while (first > 1 && !is_marked(mark_path(folder, first - 1))) --first;
+  while (first > 1 && !is_marked(over_mark_path(folder, first - 1))) --first;
   for (; first < term; ++first) {
     const Status marked =
-        write_file_durably(mark_path(folder, first), fmt::format("{}{}\n", kBefore, term));
+        write_file_durably(over_mark_path(folder, first), fmt::format("{}{}\n", kBefore, term));
     if (!marked.ok()) return marked;
   }
   return {};
 }
 
 Result<std::optional<std::int64_t>> later_term(const std::string& folder, std::int64_t term) {
-  const std::string mark = mark_path(folder, term);
+  const std::string mark = over_mark_path(folder, term);
   const std::string taken = fmt::format("{}/proof-{}", folder, term);
   const Descriptor file = Descriptor::open(mark, O_WRONLY | O_CREAT | O_EXCL);
   if (!file.valid()) {

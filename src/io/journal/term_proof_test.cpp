@@ -10,7 +10,7 @@
 #include "io/library_calls_test.hpp"
 #include "io/test_support.hpp"
 
-namespace swarmpi {
+namespace swarmpi::term_proof_test {
 namespace {
 
 using Later = std::optional<std::int64_t>;
@@ -64,4 +64,4 @@ TEST(TermProof, WhereTheFolderCannotBeWrittenNothingIsProven) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::term_proof_test

@@ -15,9 +15,9 @@
 namespace swarmpi {
 namespace {
 
-constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+constexpr std::size_t kReadAheadBytes = std::size_t{1} << 20;
 
-std::int64_t size_of(const Descriptor& file) {
+std::int64_t file_size_bytes(const Descriptor& file) {
   struct stat found {};
   return ::fstat(file.number(), &found) == 0 ? found.st_size : -1;
 }
@@ -62,11 +62,11 @@ Status TermReader::read(const std::function<Status(const JournalBegin&)>& begin,
   };
   const Descriptor file = Descriptor::open(path_, O_RDONLY);
   if (!file.valid()) return unread();
-  seen_bytes_ = size_of(file);
+  seen_bytes_ = file_size_bytes(file);
   if (seen_bytes_ < 0) return unread();
   std::string bytes;
   // Longer than a piece is a record of a long deck only.
-  for (std::size_t wanted = kPieceBytes;; wanted *= 2) {
+  for (std::size_t wanted = kReadAheadBytes;; wanted *= 2) {
     bytes.resize(wanted);
     const std::int64_t count = read_at(file, bytes.data(), wanted, offset_);
     if (count < 0) return unread();
@@ -92,7 +92,7 @@ Status TermReader::read(const std::function<Status(const JournalBegin&)>& begin,
 
 bool TermReader::has_grown() const {
   const Descriptor file = Descriptor::open(path_, O_RDONLY);
-  return file.valid() && size_of(file) != seen_bytes_;
+  return file.valid() && file_size_bytes(file) != seen_bytes_;
 }
 
 }  // namespace swarmpi

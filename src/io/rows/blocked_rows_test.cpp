@@ -7,7 +7,7 @@
 
 #include "io/test_support.hpp"
 
-namespace swarmpi {
+namespace swarmpi::blocked_rows_test {
 namespace {
 
 using Events = BlockedRows<KeptRow<EventRow>>;
@@ -144,4 +144,4 @@ TEST(BlockedRows, AFullDiskCostsNothingButMemory) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::blocked_rows_test

@@ -7,7 +7,7 @@
 
 #include "io/test_support.hpp"
 
-namespace swarmpi {
+namespace swarmpi::row_thinning_test {
 namespace {
 
 using Kept = std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t>>;
@@ -81,4 +81,4 @@ TEST(RowThinning, OfThePeersTimeNothingIsLost) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::row_thinning_test

@@ -4,7 +4,7 @@
 
 #include "protocol/leader/leader_parts_test.hpp"
 
-namespace swarmpi {
+namespace swarmpi::checkpoints_test {
 namespace {
 
 using Texts = std::vector<std::string>;
@@ -86,4 +86,4 @@ TEST(Checkpoints, ForTheLastOneADiskThatIsSlowMayDo) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::checkpoints_test

@@ -4,7 +4,7 @@
 
 #include "protocol/fake_world_test.hpp"
 
-namespace swarmpi {
+namespace swarmpi::leader_record_test {
 namespace {
 
 using testing::tiny_plan;
@@ -105,4 +105,4 @@ TEST(LeaderRecord, TheNextRowTellsOfALifeThatHasEnded) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::leader_record_test

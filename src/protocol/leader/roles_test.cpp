@@ -4,7 +4,7 @@
 
 #include "protocol/leader/leader_parts_test.hpp"
 
-namespace swarmpi {
+namespace swarmpi::roles_test {
 namespace {
 
 using Texts = std::vector<std::string>;
@@ -80,4 +80,4 @@ TEST(Roles, WhereAllGoBackThoseWhoDepartServeOnlyIfNobodyElseCan) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::roles_test

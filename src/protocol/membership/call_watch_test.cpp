@@ -4,7 +4,7 @@
 
 #include "protocol/membership/awake_clock.hpp"
 
-namespace swarmpi {
+namespace swarmpi::call_watch_test {
 namespace {
 
 TEST(CallWatch, ACallThatDoesNotReturnStandsStill) {
@@ -58,4 +58,4 @@ TEST(AwakeClock, TimeInWhichThisPeerWasStoppedDoesNotCount) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::call_watch_test

@@ -4,7 +4,7 @@
 
 #include "protocol/fake_world_test.hpp"
 
-namespace swarmpi {
+namespace swarmpi::departures_test {
 namespace {
 
 using Roles = std::vector<Departures::Role>;
@@ -364,4 +364,4 @@ TEST(Draining, TheLeaderIsNotReleasedWithTheOthers) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::departures_test

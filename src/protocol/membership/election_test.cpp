@@ -4,7 +4,7 @@
 
 #include "protocol/fake_world_test.hpp"
 
-namespace swarmpi {
+namespace swarmpi::election_test {
 namespace {
 
 ViewRef view_of(ViewNumber number, const std::vector<std::int32_t>& peers) {
@@ -175,4 +175,4 @@ TEST(Election, RemembersSinceWhenNobodyLeads) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::election_test

@@ -8,7 +8,7 @@
 
 #include "protocol/fake_world_test.hpp"
 
-namespace swarmpi {
+namespace swarmpi::failure_detector_test {
 namespace {
 
 using Peers = std::vector<PeerId>;
@@ -397,4 +397,4 @@ TEST(FailureDetector, OrdersMayBeForgotten) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::failure_detector_test

@@ -4,7 +4,7 @@ namespace swarmpi {
 namespace {
 
 // Periods over which a peer must say that it does not hear this one.
-constexpr double kPeriodsThatProve = 2;
+constexpr double kPeriodsOfDeafness = 2;
 
 }  // namespace
 
@@ -37,8 +37,8 @@ std::set<PeerId> HeartbeatWords::deaf(double now_s) const {
   std::set<PeerId> deaf;
   for (const auto& [peer, last] : last_) {
     const bool said_again =
-        last.deaf_since_s && last.at_s - *last.deaf_since_s >= kPeriodsThatProve * period_s_;
-    if (said_again && now_s - last.at_s <= kPeriodsThatProve * period_s_) deaf.insert(peer);
+        last.deaf_since_s && last.at_s - *last.deaf_since_s >= kPeriodsOfDeafness * period_s_;
+    if (said_again && now_s - last.at_s <= kPeriodsOfDeafness * period_s_) deaf.insert(peer);
   }
   return deaf;
 }

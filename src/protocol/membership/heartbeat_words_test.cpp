@@ -5,7 +5,7 @@
 #include <optional>
 #include <set>
 
-namespace swarmpi {
+namespace swarmpi::heartbeat_words_test {
 namespace {
 
 const PeerId kOther(1);
@@ -80,4 +80,4 @@ TEST(HeartbeatWords, TheDeadAreForgotten) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::heartbeat_words_test

@@ -7,7 +7,7 @@
 
 #include "protocol/membership/beat_period.hpp"
 
-namespace swarmpi {
+namespace swarmpi::heartbeats_test {
 namespace {
 
 HeartbeatMessage a_beat(PeerId) { return {}; }
@@ -209,4 +209,4 @@ TEST(Heartbeats, WhoWasQuietAndIsWatchedFromNowOnHasTheWholePatience) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::heartbeats_test

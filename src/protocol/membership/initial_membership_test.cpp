@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::initial_membership_test {
 namespace {
 
 TEST(FirstView, SparesAreTheHighestRanks) {
@@ -17,4 +17,4 @@ TEST(FirstView, SparesAreTheHighestRanks) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::initial_membership_test

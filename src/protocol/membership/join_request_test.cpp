@@ -4,7 +4,7 @@
 
 #include "protocol/fake_world_test.hpp"
 
-namespace swarmpi {
+namespace swarmpi::join_request_test {
 namespace {
 
 const RunPlan kPlan = testing::tiny_plan(1, 2);
@@ -64,4 +64,4 @@ TEST(JoinRequest, GoesToThoseThatHaveComeSince) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::join_request_test

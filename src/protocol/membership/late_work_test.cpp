@@ -4,7 +4,7 @@
 
 #include "protocol/fake_world_test.hpp"
 
-namespace swarmpi {
+namespace swarmpi::late_work_test {
 namespace {
 
 // Peers 0 and 1 serve stage 0, peer 2 serves stage 1 alone. The patience is 1 s.
@@ -271,4 +271,4 @@ TEST(LateWork, OfThoseWhoCanStoreTheFirstThatIsToLeadIsChosen) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::late_work_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::leading_order_test {
 namespace {
 
 constexpr PeerId k0(0), k1(1), k2(2), k3(3);
@@ -69,4 +69,4 @@ TEST(LeadingOrder, WhoComesBackIsNumberedAboveWhatItKnowsOfItself) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::leading_order_test

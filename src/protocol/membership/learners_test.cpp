@@ -4,7 +4,7 @@
 
 #include "protocol/fake_world_test.hpp"
 
-namespace swarmpi {
+namespace swarmpi::learners_test {
 namespace {
 
 using Roles = std::vector<Learners::Role>;
@@ -329,4 +329,4 @@ TEST(Learners, WhoIsDroppedMayBeginAgainAfterAPauseThatDoubles) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::learners_test

@@ -4,7 +4,7 @@
 
 #include "protocol/fake_world_test.hpp"
 
-namespace swarmpi {
+namespace swarmpi::membership_test {
 namespace {
 
 const RunPlan kPlan = testing::tiny_plan(1, 2);
@@ -95,4 +95,4 @@ TEST(Membership, WhoHasLeftMayBeLostLater) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::membership_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::newcomers_test {
 namespace {
 
 constexpr PeerId kNewcomer{4};
@@ -74,4 +74,4 @@ TEST(Newcomers, OneThatDoesNotJoinInTimeIsGivenUpOnce) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::newcomers_test

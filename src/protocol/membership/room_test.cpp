@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::room_test {
 namespace {
 
 constexpr PeerId kPeer(0), kOther(1);
@@ -101,4 +101,4 @@ TEST(Room, AllPlanByTheLargestNeeds) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::room_test

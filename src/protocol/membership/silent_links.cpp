@@ -8,7 +8,7 @@ namespace swarmpi {
 namespace {
 
 // Periods over which reports must come before a link counts as cut.
-constexpr double kPeriodsThatProve = 2;
+constexpr double kPeriodsOfSilence = 2;
 // Pings that both ends must answer, the next after the last: a peer that is stopped again at once
 // answers the first, and all that have waited with it.
 constexpr int kAnswersThatProve = 2;
@@ -31,7 +31,7 @@ std::vector<PeerId> SilentLinks::reported(PeerId from, PeerId other, double now_
     pinged_[peer].insert(between(from, other));
     asked.push_back(peer);
   }
-  const bool long_enough = now_s - report.first_s >= kPeriodsThatProve * period_s_;
+  const bool long_enough = now_s - report.first_s >= kPeriodsOfSilence * period_s_;
   report.proven = report.proven || (long_enough && all_live);
   return asked;
 }

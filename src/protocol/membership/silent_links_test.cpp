@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-namespace swarmpi {
+namespace swarmpi::silent_links_test {
 namespace {
 
 using Pairs = std::vector<std::pair<std::int32_t, std::int32_t>>;
@@ -138,4 +138,4 @@ TEST(SilentLinks, ReportsThatComeAllAtOnceProveNothing) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::silent_links_test

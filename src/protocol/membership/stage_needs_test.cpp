@@ -4,7 +4,7 @@
 
 #include "protocol/fake_world_test.hpp"
 
-namespace swarmpi {
+namespace swarmpi::stage_needs_test {
 namespace {
 
 // Peers 0 and 1 serve stage 0, peer 2 serves stage 1, which costs twice as much.
@@ -66,4 +66,4 @@ TEST(StageNeeds, LoadedGoesByLoad) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::stage_needs_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::suspension_test {
 namespace {
 
 Event message(MessageBody body) {
@@ -73,4 +73,4 @@ TEST(Suspension, IsHopelessSoonIfThisPeerIsToStop) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::suspension_test

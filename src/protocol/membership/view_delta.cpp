@@ -74,7 +74,7 @@ std::uint64_t hash_of(const View& view) {
   return words.hash();
 }
 
-void set_in(View::Roles& all, PeerId peer, const std::set<StageId>& stages) {
+void assign_roles(View::Roles& all, PeerId peer, const std::set<StageId>& stages) {
   if (stages.empty()) {
     all.erase(peer);
   } else {
@@ -111,8 +111,8 @@ ViewRef apply(const ViewDelta& delta, const View& base) {
     } else {
       members.erase(roles.peer);
     }
-    set_in(learners, roles.peer, roles.learns);
-    set_in(leaving, roles.peer, roles.leaves);
+    assign_roles(learners, roles.peer, roles.learns);
+    assign_roles(leaving, roles.peer, roles.leaves);
     budgets.erase(roles.peer);
     if (roles.budget_bytes) budgets[roles.peer] = *roles.budget_bytes;
   }

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::view_delta_test {
 namespace {
 
 // Peers 0 to 3 serve two stages by turns, peer 4 is a spare.
@@ -84,4 +84,4 @@ TEST(ViewDelta, CountsOnItsBaseOnly) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::view_delta_test

@@ -4,7 +4,7 @@
 
 #include "core/random.hpp"
 
-namespace swarmpi {
+namespace swarmpi::view_test {
 namespace {
 
 std::vector<PeerId> peers(std::int32_t first, std::int32_t end) {
@@ -192,4 +192,4 @@ TEST(View, WhatIsKnownByStageFollowsAllChanges) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::view_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::bitmap_test {
 namespace {
 
 TEST(Bitmap, HoldsWhatWasInsertedAcrossWords) {
@@ -54,4 +54,4 @@ TEST(Bitmap, ReadsAsRanges) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::bitmap_test

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace swarmpi {
+namespace swarmpi::checkpoint_interval_test {
 namespace {
 
 RunPlan plan(double between_deaths_s) {
@@ -129,4 +129,4 @@ TEST(CheckpointInterval, TheDeckAndSwarmDecideWithoutIt) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::checkpoint_interval_test

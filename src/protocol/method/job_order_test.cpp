@@ -4,7 +4,7 @@
 
 #include "protocol/fake_world_test.hpp"
 
-namespace swarmpi {
+namespace swarmpi::job_order_test {
 namespace {
 
 WorkId work(std::int32_t index, std::int32_t stage = 0, std::int64_t step = 1) {
@@ -97,4 +97,4 @@ TEST(OtherMethods, NoPassWaitsForAnother) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::job_order_test

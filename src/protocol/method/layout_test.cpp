@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::layout_test {
 namespace {
 
 std::vector<PeerId> peers(std::int32_t first, std::int32_t end) {
@@ -63,4 +63,4 @@ TEST(Layout, SwarmAloneHasAWindowAtTheSource) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::layout_test

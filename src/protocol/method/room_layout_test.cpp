@@ -8,7 +8,7 @@
 #include "core/random.hpp"
 #include "protocol/method/layout.hpp"
 
-namespace swarmpi {
+namespace swarmpi::room_layout_test {
 namespace {
 
 using Peers = std::vector<PeerId>;
@@ -217,4 +217,4 @@ TEST(RoomLayout, WhatWouldBeEnoughCountsThatSomeArePinned) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::room_layout_test

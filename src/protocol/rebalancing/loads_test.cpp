@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::loads_test {
 namespace {
 
 const PeerId kPeer(4);
@@ -78,4 +78,4 @@ TEST(Loads, AfterADecisionTheyAreCountedAnew) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::loads_test

@@ -4,7 +4,7 @@
 
 #include "protocol/fake_world_test.hpp"
 
-namespace swarmpi {
+namespace swarmpi::moves_test {
 namespace {
 
 // Peers 0 and 1 serve stage 0, peer 2 alone serves stage 1.
@@ -89,4 +89,4 @@ TEST(Moves, WhoDiesDepartsOrServesNothingDoesNotMoveAnyMore) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::moves_test

@@ -4,7 +4,7 @@
 
 #include "protocol/fake_world_test.hpp"
 
-namespace swarmpi {
+namespace swarmpi::rebalancing_test {
 namespace {
 
 const StageId kFront(0), kMiddle(1), kBack(2);
@@ -290,4 +290,4 @@ TEST(Rebalancing, AMoverThatWasDroppedAsALearnerStays) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::rebalancing_test

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::collective_way_test {
 namespace {
 
 const StageId kStage(1);
@@ -243,4 +243,4 @@ TEST(CollectiveBallot, TheyEnterWhenAllHaveFrozenForTheSameSeal) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::collective_way_test

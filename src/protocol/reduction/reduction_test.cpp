@@ -9,7 +9,7 @@
 #include "core/hash.hpp"
 #include "core/random.hpp"
 
-namespace swarmpi {
+namespace swarmpi::reduction_test {
 namespace {
 
 // Every element's sum is one number, which travels as the payload; the reduced chunk is it, too.
@@ -528,4 +528,4 @@ TEST(Reduction, OfACollectiveThatIsOverNoMoreIsTaken) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::reduction_test

@@ -7,7 +7,7 @@
 
 #include "core/random.hpp"
 
-namespace swarmpi {
+namespace swarmpi::weight_gather_test {
 namespace {
 
 PayloadRef number(std::int64_t value) {
@@ -186,4 +186,4 @@ TEST(WeightGather, WhoIsDoneStillSendsOnceMoreWhatAnotherGotDamaged) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::weight_gather_test

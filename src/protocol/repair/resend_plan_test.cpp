@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::resend_plan_test {
 namespace {
 
 // Four stages; peer 10 * s + r is replica r of stage s. Peers that end in 9 are dead.
@@ -183,4 +183,4 @@ TEST(ResendPlan, ValidationGoesForwardFromTheLastPeerThatKeepsItsOutput) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::resend_plan_test

@@ -6,7 +6,7 @@
 
 #include "protocol/fake_world_test.hpp"
 
-namespace swarmpi {
+namespace swarmpi::step_repair_test {
 namespace {
 
 using testing::tiny_plan;
@@ -92,4 +92,4 @@ TEST(StepRepair, AStepThatOnlyATableKnowsOfWasBegunByTheLeaderBefore) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::step_repair_test

@@ -5,7 +5,7 @@
 #include "protocol/fake_world_test.hpp"
 #include "protocol/repair/work_rows.hpp"
 
-namespace swarmpi {
+namespace swarmpi::table_round_test {
 namespace {
 
 const View::Roles kMembers{{PeerId(0), {}}, {PeerId(1), {}}, {PeerId(2), {}}};
@@ -162,4 +162,4 @@ TEST(WorkRows, TheHolderOfAStageIsTheOneThatHasContributedElseOneThatWorksOnIt) 
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::table_round_test

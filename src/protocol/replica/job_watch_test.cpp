@@ -4,7 +4,7 @@
 
 #include "protocol/fake_world_test.hpp"
 
-namespace swarmpi {
+namespace swarmpi::job_watch_test {
 namespace {
 
 // A peer with a patience of 1 s. A job of its kind takes 0.1 s.
@@ -72,4 +72,4 @@ TEST(JobWatch, TheFirstOfItsKindHasItsTimeout) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::job_watch_test

@@ -6,7 +6,7 @@
 
 #include "protocol/replica/piece_requests.hpp"
 
-namespace swarmpi {
+namespace swarmpi::learning_test {
 namespace {
 
 const StageId kStage(0);
@@ -284,4 +284,4 @@ TEST(FetchWindow, WhatHasComeAndIsNotWrittenCountsForTheMemoryOfTheLearner) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::learning_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::microbatch_table_test {
 namespace {
 
 WorkId work_id(std::int64_t step, std::int32_t index, std::int32_t stage = 1) {
@@ -169,4 +169,4 @@ TEST(MicrobatchTable, ARepairedMicrobatchIsRememberedUntilItsCommit) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::microbatch_table_test

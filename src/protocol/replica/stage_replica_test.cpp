@@ -4,7 +4,7 @@
 
 #include "protocol/fake_world_test.hpp"
 
-namespace swarmpi {
+namespace swarmpi::stage_replica_test {
 namespace {
 
 using testing::tiny_plan;
@@ -194,4 +194,4 @@ TEST(StageReplica, SaysWhatItDidInAStep) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::stage_replica_test

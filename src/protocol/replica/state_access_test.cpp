@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::state_access_test {
 namespace {
 
 using Stages = std::vector<StageId>;
@@ -41,4 +41,4 @@ TEST(StateAccess, AfterGoingBackStagesAreLoadedAndTheOthersFreed) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::state_access_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::time_ledger_test {
 namespace {
 
 using Wait = TimeLedger::Wait;
@@ -93,4 +93,4 @@ TEST(TimeLedger, WhatWasDoneForStepsThatAreLostIsLost) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::time_ledger_test

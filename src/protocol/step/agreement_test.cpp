@@ -4,7 +4,7 @@
 
 #include "protocol/fake_world_test.hpp"
 
-namespace swarmpi {
+namespace swarmpi::agreement_test {
 namespace {
 
 using testing::tiny_plan;
@@ -176,4 +176,4 @@ TEST(Agreement, AMessageAboutStatesNamesAFewTensorsAndCountsTheRest) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::agreement_test

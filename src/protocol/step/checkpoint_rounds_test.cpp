@@ -4,7 +4,7 @@
 
 #include "protocol/fake_world_test.hpp"
 
-namespace swarmpi {
+namespace swarmpi::checkpoint_rounds_test {
 namespace {
 
 using testing::tiny_plan;
@@ -249,4 +249,4 @@ TEST(CheckpointRounds, OneThatIsDroppedIsNotAwaitedAndNamesWhoHasWrittenThePart)
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::checkpoint_rounds_test

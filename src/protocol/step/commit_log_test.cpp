@@ -4,7 +4,7 @@
 
 #include "protocol/fake_world_test.hpp"
 
-namespace swarmpi {
+namespace swarmpi::commit_log_test {
 namespace {
 
 using testing::tiny_plan;
@@ -64,4 +64,4 @@ TEST(CommitLog, KeepsTheCommitsWhoseRowsMayBeLostAndAlwaysTheLast) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::commit_log_test

@@ -4,7 +4,7 @@
 
 #include "kernels/fixed_point.hpp"
 
-namespace swarmpi {
+namespace swarmpi::exponents_test {
 namespace {
 
 constexpr std::int16_t kUnset = kernels::kNoExponent;
@@ -31,4 +31,4 @@ TEST(Exponents, WithoutAnythingMeasuredNothingIsSet) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::exponents_test

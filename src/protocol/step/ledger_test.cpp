@@ -4,7 +4,7 @@
 
 #include "protocol/fake_world_test.hpp"
 
-namespace swarmpi {
+namespace swarmpi::ledger_test {
 namespace {
 
 using testing::tiny_plan;
@@ -127,4 +127,4 @@ TEST(Ledger, AMicrobatchThatTwoPeersContributedIsSealedForOne) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::ledger_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::lives_test {
 namespace {
 
 constexpr Term kRun(5);
@@ -88,4 +88,4 @@ TEST(Lives, WhatIsNotStoredOfLostStepsWasForNothing) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::lives_test

@@ -5,7 +5,7 @@
 #include "protocol/fake_world_test.hpp"
 #include "protocol/step/commit_record.hpp"
 
-namespace swarmpi {
+namespace swarmpi::open_step_test {
 namespace {
 
 using testing::tiny_plan;
@@ -327,4 +327,4 @@ TEST(OpenStep, ACollectiveThatCameToNothingSaysNothingOfTheSums) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::open_step_test

@@ -4,7 +4,7 @@
 
 #include "protocol/fake_world_test.hpp"
 
-namespace swarmpi {
+namespace swarmpi::open_steps_test {
 namespace {
 
 using testing::tiny_plan;
@@ -161,4 +161,4 @@ TEST(OpenSteps, SaysWhatTheOldestStepWaitsFor) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::open_steps_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::run_ending_test {
 namespace {
 
 const PeerId kSelf(0);
@@ -89,4 +89,4 @@ TEST(RunEnding, APeerThatCannotBeReachedIsToldButNotWaitedFor) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::run_ending_test

@@ -4,7 +4,7 @@
 
 #include "protocol/fake_world_test.hpp"
 
-namespace swarmpi {
+namespace swarmpi::run_rows_test {
 namespace {
 
 using testing::tiny_plan;
@@ -96,4 +96,4 @@ TEST(RunRows, WhereAHistoryIsLeftItsStepsAreNeverWrittenButNumbersGoOn) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::run_rows_test

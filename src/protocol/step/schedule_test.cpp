@@ -6,7 +6,7 @@
 
 #include "kernels/optimizer_element.hpp"
 
-namespace swarmpi {
+namespace swarmpi::schedule_test {
 namespace {
 
 TrainConfig deck(Schedule schedule) {
@@ -119,4 +119,4 @@ TEST(Schedule, TheCorrectionIsOfTheDecayThatIsUsed) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::schedule_test

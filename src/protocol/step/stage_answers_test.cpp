@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::stage_answers_test {
 namespace {
 
 const StageId kStage(0);
@@ -63,4 +63,4 @@ TEST(StageAnswers, WhatIsForgottenIsMissingAgain) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::stage_answers_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::step_seal_test {
 namespace {
 
 Bitmap of(const std::vector<std::int64_t>& indices, std::int64_t size = 5) {
@@ -135,4 +135,4 @@ TEST(StepSeal, TellsTheFactsAlsoToThoseWhoseStageIsNotSealed) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::step_seal_test

@@ -8,7 +8,7 @@
 
 #include "core/random.hpp"
 
-namespace swarmpi {
+namespace swarmpi::swarm_speed_test {
 namespace {
 
 PeerRow row(std::int64_t peer, std::int64_t stage, std::int64_t microbatches, double useful_s) {
@@ -141,4 +141,4 @@ TEST(SwarmSpeed, WithFewerPeersThanStagesThereIsNoAllocationToCompareWith) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::swarm_speed_test

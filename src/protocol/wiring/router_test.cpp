@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-namespace swarmpi {
+namespace swarmpi::router_test {
 namespace {
 
 constexpr std::uint64_t kSeed = 7;
@@ -433,4 +433,4 @@ TEST(PipelineRouter, AMicrobatchStaysInItsPipelineUntilAllGoBack) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::router_test

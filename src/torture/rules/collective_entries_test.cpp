@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::collective_entries_test {
 namespace {
 
 const ViewNumber kView{Term(1), 3};
@@ -58,4 +58,4 @@ TEST(CollectiveEntries, OneThatHangsWithoutAWordIsARepairsCause) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::collective_entries_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::commit_history_test {
 namespace {
 
 const PeerId kPeer(0), kOther(1), kThird(2);
@@ -101,4 +101,4 @@ TEST(CommitHistory, AnOldFallbackIsNoNews) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::commit_history_test

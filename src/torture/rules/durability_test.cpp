@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::durability_test {
 namespace {
 
 const PeerId kLeader(0), kNext(1);
@@ -81,4 +81,4 @@ TEST(Durability, RowsOfTheDeadAndOfThoseWhoseTermIsOverAreForTheNextLeader) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::durability_test

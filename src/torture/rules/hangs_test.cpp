@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::hangs_test {
 namespace {
 
 constexpr double kPatienceS = 1;
@@ -130,4 +130,4 @@ TEST(Hangs, NoRunEndsForADiskBesideOneThatWorksAgain) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::hangs_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::known_views_test {
 namespace {
 
 const PeerId kLeader(0), kOther(1), kNewcomer(7);
@@ -92,4 +92,4 @@ TEST(KnownViews, AViewNeedNotArriveWhereNobodyWaitsForIt) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::known_views_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::memory_room_test {
 namespace {
 
 constexpr PeerId kPeer(0), kOther(1);
@@ -68,4 +68,4 @@ TEST(MemoryRoom, ARunEndsForItsMemoryOnlyWhereNoDealFits) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::memory_room_test

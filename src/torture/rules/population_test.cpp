@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::population_test {
 namespace {
 
 const PeerId kLeader(0), kOther(1), kThird(2), kNewcomer(7);
@@ -159,4 +159,4 @@ TEST(Population, APeerThatWasDeclaredDeadEndsWithoutHarm) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::population_test

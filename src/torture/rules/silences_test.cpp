@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::silences_test {
 namespace {
 
 const PeerId kPeer(3);
@@ -66,4 +66,4 @@ TEST(Silences, NothingIsRepairedAtADeadlineUnlessSomebodyWasSilent) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::silences_test

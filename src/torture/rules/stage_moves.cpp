@@ -12,7 +12,7 @@ namespace {
 // the old one.
 constexpr std::int64_t kStepsToLeave = 3;
 
-std::string text_of(const StageMove& move) {
+std::string move_text(const StageMove& move) {
   return fmt::format("peer {} moves from stage {} to stage {}", move.peer.value, move.from.value,
                      move.to.value);
 }
@@ -42,8 +42,8 @@ std::string StageMoves::published(const View& view, Incarnation incarnation, Ste
     if (std::string wrong = check_end(view, *before, how); judged && !wrong.empty()) return wrong;
   }
   if (!move_) return "";
-  if (falls_back) return "no move outlives a going back: " + text_of(*move_);
-  if (goes_on && before && before != move_) return "one move at a time: " + text_of(*move_);
+  if (falls_back) return "no move outlives a going back: " + move_text(*move_);
+  if (goes_on && before && before != move_) return "one move at a time: " + move_text(*move_);
   if (!learned_ && view.serves(move_->peer, move_->to)) learned_ = committed;
   if (std::string wrong = check(view, *move_); !wrong.empty()) return wrong;
   return lasts_too_long(committed);
@@ -51,13 +51,13 @@ std::string StageMoves::published(const View& view, Incarnation incarnation, Ste
 
 std::string StageMoves::check_end(const View& view, const StageMove& move, MoveEnd how) const {
   if (how == MoveEnd::moved && view.staying(move.from).empty()) {
-    return "a replica stays in every stage: " + text_of(move);
+    return "a replica stays in every stage: " + move_text(move);
   }
   const auto stays = [&](PeerId peer) { return peer != move.peer && !may_leave_.contains(peer); };
   const std::vector<PeerId>& staying = view.staying(move.from);
   if (how == MoveEnd::kept_both && !may_leave_.contains(move.peer) &&
       std::any_of(staying.begin(), staying.end(), stays)) {
-    return "who has learned the new stage leaves the old one, if others stay: " + text_of(move);
+    return "who has learned the new stage leaves the old one, if others stay: " + move_text(move);
   }
   return "";
 }
@@ -73,14 +73,14 @@ bool StageMoves::leaves_first(const View& view, const StageMove& move) const {
 std::string StageMoves::check(const View& view, const StageMove& move) const {
   const bool leaves_first = this->leaves_first(view, move);
   if (!view.serves(move.peer, move.from) && !leaves_first) {
-    return "who moves serves its old stage, unless it has no room for both: " + text_of(move);
+    return "who moves serves its old stage, unless it has no room for both: " + move_text(move);
   }
   const bool drains = leaves_first && view.leaves(move.peer, move.from);
   if (!view.serves(move.peer, move.to) && !view.learns(move.peer, move.to) && !drains) {
-    return "a move that came to nothing ends: " + text_of(move);
+    return "a move that came to nothing ends: " + move_text(move);
   }
   if (view.leaves(move.peer, move.from) && view.staying(move.from).empty()) {
-    return "a replica stays in every stage: " + text_of(move);
+    return "a replica stays in every stage: " + move_text(move);
   }
   return "";
 }
@@ -90,7 +90,7 @@ std::string StageMoves::lasts_too_long(Step committed) const {
   return fmt::format(
       "every move ends: {}; it has served both since step {}, and step {} is "
       "committed",
-      text_of(*move_), learned_->value, committed.value);
+      move_text(*move_), learned_->value, committed.value);
 }
 
 std::string StageMoves::at_the_end(Step committed) const { return lasts_too_long(committed); }

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::stage_moves_test {
 namespace {
 
 const PeerId kMover(1);
@@ -156,4 +156,4 @@ TEST(StageMoves, WhoLeavesHasLeftSoon) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::stage_moves_test

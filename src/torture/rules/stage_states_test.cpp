@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::stage_states_test {
 namespace {
 
 const PeerId kPeer(0), kOther(1);
@@ -87,4 +87,4 @@ TEST(StageStates, ADeathEndsWhatThePeerDid) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::stage_states_test

@@ -5,7 +5,7 @@
 #include "protocol/fake_world_test.hpp"
 #include "protocol/method/layout.hpp"
 
-namespace swarmpi {
+namespace swarmpi::static_pipelines_test {
 namespace {
 
 // Peers 0 and 1 are a pipeline of two stages, peers 2 and 3 another, peer 4 is a spare; peer 0
@@ -167,4 +167,4 @@ TEST(StaticPipelines, NoPassIsDoneTwiceInAnIncarnation) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::static_pipelines_test

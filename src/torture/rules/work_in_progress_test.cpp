@@ -4,7 +4,7 @@
 
 #include "protocol/fake_world_test.hpp"
 
-namespace swarmpi {
+namespace swarmpi::work_in_progress_test {
 namespace {
 
 const PeerId kPeer(0), kOther(1);
@@ -120,4 +120,4 @@ TEST(WorkInProgress, WhatIsPlannedAtADeadlineAfterADeathIsNotItsCost) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::work_in_progress_test

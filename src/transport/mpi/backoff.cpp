@@ -16,7 +16,7 @@ constexpr double kLongestBusyS = 200e-6;
 // While requests are in progress a look may find something at any time; else a bell announces what
 // comes, and only what has rung before it has come is left to be found.
 constexpr double kBusyGrowth = 2;
-constexpr double kGrowth = 8;
+constexpr double kIdleGrowth = 8;
 
 }  // namespace
 
@@ -27,7 +27,7 @@ void Backoff::reset() {
 
 double Backoff::next_interval_s() {
   const double longest_s = busy_ ? std::min(kLongestBusyS, longest_s_) : longest_s_;
-  const double growth = busy_ ? kBusyGrowth : kGrowth;
+  const double growth = busy_ ? kBusyGrowth : kIdleGrowth;
   interval_s_ = unannounced_ ? (clock_.now_s() - reset_s_) / 8 : interval_s_ * growth;
   interval_s_ = std::clamp(interval_s_, std::min(kShortestS, longest_s), longest_s);
   return interval_s_;

@@ -11,7 +11,7 @@
 namespace swarmpi {
 namespace {
 
-constexpr std::chrono::milliseconds kLookEvery{500};
+constexpr std::chrono::milliseconds kWatchEvery{500};
 
 }  // namespace
 
@@ -43,11 +43,11 @@ CallWatchdog::~CallWatchdog() {
 
 // Counts its own looks, not the clock: a process that was stopped as a whole has not waited.
 void CallWatchdog::watch() {
-  const double look_s = std::chrono::duration<double>(kLookEvery).count();
+  const double look_s = std::chrono::duration<double>(kWatchEvery).count();
   std::uint64_t seen = 0;
   double waited_s = 0;
   std::unique_lock lock(mutex_);
-  while (!ending_changed_.wait_for(lock, kLookEvery, [this] { return ending_; })) {
+  while (!ending_changed_.wait_for(lock, kWatchEvery, [this] { return ending_; })) {
     const char* name = name_.load(std::memory_order_acquire);
     const std::uint64_t calls = calls_.load(std::memory_order_relaxed);
     waited_s = name != nullptr && calls == seen ? waited_s + look_s : 0;

@@ -6,7 +6,7 @@
 #include <csignal>
 #include <thread>
 
-namespace swarmpi {
+namespace swarmpi::call_watchdog_test {
 namespace {
 
 void pause(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
@@ -38,4 +38,4 @@ TEST(CallWatchdog, TimeBetweenCallsIsFree) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::call_watchdog_test

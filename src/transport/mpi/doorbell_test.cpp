@@ -10,7 +10,7 @@
 #include "core/clock.hpp"
 #include "transport/mpi/backoff.hpp"
 
-namespace swarmpi {
+namespace swarmpi::doorbell_test {
 namespace {
 
 bool rings(const Doorbell& bell) {
@@ -106,4 +106,4 @@ TEST(Backoff, KeepsToTheLimit) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::doorbell_test

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
-namespace swarmpi {
+namespace swarmpi::info_test {
 namespace {
 
 TEST(MpiInfo, IsKnownWithoutStartingMpi) {
@@ -18,4 +18,4 @@ TEST(MpiInfo, IsKnownWithoutStartingMpi) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::info_test

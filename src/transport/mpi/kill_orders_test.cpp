@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::kill_orders_test {
 namespace {
 
 TEST(KillOrders, OneIsGivenIfTheAnswerComesSoon) {
@@ -45,4 +45,4 @@ TEST(KillOrders, ItsTimesAreThoseOfTheDeck) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::kill_orders_test

@@ -13,6 +13,10 @@ std::string mpi_error_text(int code) {
   return {text.data(), static_cast<std::size_t>(length)};
 }
 
+Status failed_call(const char* call, int code) {
+  return Status::failed(std::string(call) + ": " + mpi_error_text(code));
+}
+
 bool reports_lost_rank([[maybe_unused]] int code) {
 #if SWARMPI_HAVE_ULFM
   int error_class = MPI_SUCCESS;

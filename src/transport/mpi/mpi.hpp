@@ -17,6 +17,8 @@
 
 #include <string>
 
+#include "core/status.hpp"
+
 namespace swarmpi {
 
 /// The tags of MPI messages: all that is sent from one endpoint to another, in order,
@@ -30,6 +32,8 @@ inline constexpr int kStartInfoTag = 3;
 
 /// MPI's text for an error code.
 std::string mpi_error_text(int code);
+/// The failure of an MPI call that returned `code`.
+Status failed_call(const char* call, int code);
 /// Whether an error code says that the other process has died. Never, without ULFM.
 bool reports_lost_rank(int code);
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::peer_directory_test {
 namespace {
 
 constexpr PeerId kFirst{0}, kSecond{1}, kNewcomer{7};
@@ -64,4 +64,4 @@ TEST(PeerDirectory, AllHavePartedWhereEachHasOrIsLost) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::peer_directory_test

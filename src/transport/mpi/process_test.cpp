@@ -19,7 +19,7 @@
 
 #include "core/archive.hpp"
 
-namespace swarmpi {
+namespace swarmpi::process_test {
 namespace {
 
 // A child that does nothing for ever.
@@ -253,4 +253,4 @@ TEST(Process, OfAnotherHostItIsOutOfReach) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::process_test

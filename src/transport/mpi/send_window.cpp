@@ -15,7 +15,7 @@ static_assert(kFragmentsAhead > kFragmentsAcknowledged);
 static_assert(kFragmentsAhead * SendWindow::kSmallestFragmentBytes <= kAhead.least_bytes);
 
 // As many times what was on its way, and has met no queue, may be next.
-constexpr std::size_t kGrowth = 2;
+constexpr std::size_t kWindowGrowth = 2;
 // Shorter queues count as none.
 constexpr double kShortQueueS = kAhead.most_s / 2;
 // After so long others may have begun to use the line.
@@ -73,7 +73,7 @@ void SendWindow::taken(std::size_t size_bytes, double now_s) {
   const double took_s = now_s - last.at_s;
   if (last.ahead_bytes == 0 || took_s <= 0) return;
   note_distance(took_s, now_s);
-  most_bytes_ = std::max(most_bytes_, kGrowth * last.ahead_bytes);
+  most_bytes_ = std::max(most_bytes_, kWindowGrowth * last.ahead_bytes);
   if (took_s - distance_s_ > kShortQueueS) {
     const double bytes_per_s = static_cast<double>(last.ahead_bytes) / took_s;
     const double in_time_bytes = bytes_per_s * (distance_s_ + kAhead.most_s);

@@ -7,7 +7,7 @@
 
 #include "protocol/messages/lanes.hpp"
 
-namespace swarmpi {
+namespace swarmpi::send_window_test {
 namespace {
 
 constexpr std::size_t kLarge = 65'536;
@@ -214,4 +214,4 @@ TEST(SendWindow, ItNeverWaitsForWhatNobodyWillSay) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::send_window_test

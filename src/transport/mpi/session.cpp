@@ -25,10 +25,6 @@ constexpr double kGatherLimitS = 4 * 3600;
 // The process that has started this one may die meanwhile.
 constexpr double kJoinLimitS = 20;
 
-Status explain(const char* call, int code) {
-  return Status::failed(std::string(call) + ": " + mpi_error_text(code));
-}
-
 // Threads that MPI makes while this lives never take the signals that our own threads wait for.
 class WithoutSignals {
  public:
@@ -72,7 +68,7 @@ Result<std::unique_ptr<MpiSession>> MpiSession::start(bool starts_processes, dou
     int provided = 0;
     const int wanted = starts_processes ? MPI_THREAD_MULTIPLE : MPI_THREAD_FUNNELED;
     const int code = MPI_Init_thread(nullptr, nullptr, wanted, &provided);
-    if (code != MPI_SUCCESS) return explain("MPI_Init_thread", code);
+    if (code != MPI_SUCCESS) return failed_call("MPI_Init_thread", code);
     handles->threads = provided >= MPI_THREAD_MULTIPLE;
     if (provided < MPI_THREAD_FUNNELED) {
       return Status::failed(
@@ -179,7 +175,7 @@ Status MpiSession::finish() {
   const double limit_s = handles_->lost_a_rank ? kFinishAfterALossLimitS : kFinishLimitS;
   const CallWatchdog::Call call(handles_->watchdog, "MPI_Finalize", limit_s);
   const int code = MPI_Finalize();
-  return code == MPI_SUCCESS ? Status() : explain("MPI_Finalize", code);
+  return code == MPI_SUCCESS ? Status() : failed_call("MPI_Finalize", code);
 }
 
 void MpiSession::leave() {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace swarmpi {
+namespace swarmpi::settings_test {
 namespace {
 
 std::string value_of(const std::vector<MpiSetting>& settings, const std::string& name) {
@@ -25,4 +25,4 @@ TEST(MpiSettings, TransportsAreChosenOnlyToSurviveLostRanks) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::settings_test

@@ -16,13 +16,9 @@ namespace swarmpi {
 namespace {
 
 constexpr std::size_t kLongestTextBytes = std::size_t{1} << 24;
-constexpr auto kLookEvery = std::chrono::milliseconds(2);
+constexpr auto kSpawnLookEvery = std::chrono::milliseconds(2);
 // What mpirun may take to launch a process on a busy host.
 constexpr double kLongestLaunchS = 5;
-
-Status explain(const char* call, int code) {
-  return Status::failed(std::string(call) + ": " + mpi_error_text(code));
-}
 
 // Published by the process that was started, once MPI runs in it.
 std::string ready_name(const std::string& port) { return "swarmpi-ready-" + port; }
@@ -30,7 +26,7 @@ std::string ready_name(const std::string& port) { return "swarmpi-ready-" + port
 Status send_text(MPI_Comm comm, const std::string& text) {
   const int code =
       MPI_Send(text.data(), static_cast<int>(text.size()), MPI_CHAR, 0, kStartInfoTag, comm);
-  return code == MPI_SUCCESS ? Status() : explain("MPI_Send", code);
+  return code == MPI_SUCCESS ? Status() : failed_call("MPI_Send", code);
 }
 
 Result<std::string> receive_text(MPI_Comm comm, const MPI_Status& status) {
@@ -44,7 +40,7 @@ Result<std::string> receive_text(MPI_Comm comm, const MPI_Status& status) {
   std::string text(size, '\0');
   const int code =
       MPI_Recv(text.data(), size_bytes, MPI_CHAR, 0, kStartInfoTag, comm, MPI_STATUS_IGNORE);
-  if (code != MPI_SUCCESS) return explain("MPI_Recv", code);
+  if (code != MPI_SUCCESS) return failed_call("MPI_Recv", code);
   return text;
 }
 
@@ -128,8 +124,8 @@ Status ProcessStarter::Attempt::launch() const {
   const int code =
       MPI_Comm_spawn(program.c_str(), argv.data(), 1, info, 0, MPI_COMM_SELF, &none, &error);
   MPI_Info_free(&info);
-  if (code != MPI_SUCCESS) return explain("MPI_Comm_spawn", code);
-  return error == MPI_SUCCESS ? Status() : explain("MPI_Comm_spawn", error);
+  if (code != MPI_SUCCESS) return failed_call("MPI_Comm_spawn", code);
+  return error == MPI_SUCCESS ? Status() : failed_call("MPI_Comm_spawn", error);
 }
 
 // Whether the other process is up; false: it was given up.
@@ -137,7 +133,7 @@ bool ProcessStarter::Attempt::await() const {
   char text[MPI_MAX_PORT_NAME];
   while (!settled) {
     if (MPI_Lookup_name(ready_name(port).c_str(), MPI_INFO_NULL, text) == MPI_SUCCESS) return true;
-    std::this_thread::sleep_for(kLookEvery);
+    std::this_thread::sleep_for(kSpawnLookEvery);
   }
   return false;
 }
@@ -148,7 +144,7 @@ Status ProcessStarter::Attempt::connect(MPI_Comm& comm) {
   stage = Stage::connect;  // before the look: who gives this up looks at the stage after that
   if (settled) return Status::failed("swarm.spawn: the start was given up");
   const int code = MPI_Comm_accept(port.c_str(), MPI_INFO_NULL, 0, MPI_COMM_SELF, &comm);
-  if (code != MPI_SUCCESS) return explain("MPI_Comm_accept", code);
+  if (code != MPI_SUCCESS) return failed_call("MPI_Comm_accept", code);
   MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
   return send_text(comm, start_info);
 }
@@ -158,9 +154,9 @@ Result<StartedProcess> ProcessStarter::Attempt::greet(MPI_Comm comm) const {
   MPI_Status status;
   while (!settled) {
     const int code = MPI_Iprobe(0, kStartInfoTag, comm, &arrived, &status);
-    if (code != MPI_SUCCESS) return explain("MPI_Iprobe", code);
+    if (code != MPI_SUCCESS) return failed_call("MPI_Iprobe", code);
     if (arrived != 0) break;
-    std::this_thread::sleep_for(kLookEvery);
+    std::this_thread::sleep_for(kSpawnLookEvery);
   }
   if (arrived == 0) return Status::failed("swarm.spawn: the start was given up");
   const Result<std::string> text = receive_text(comm, status);
@@ -196,7 +192,7 @@ bool ProcessStarter::end() {
   while (stage != Attempt::Stage::over) {
     const double most_s = stage == Attempt::Stage::launch ? kLongestLaunchS : longest_hold_s_;
     if (clock_.now_s() >= since_s + most_s) return false;
-    std::this_thread::sleep_for(kLookEvery);
+    std::this_thread::sleep_for(kSpawnLookEvery);
     const Attempt::Stage before = std::exchange(stage, attempt_->stage.load());
     if (stage != before) since_s = clock_.now_s();
   }
@@ -225,7 +221,7 @@ void ProcessStarter::start(std::string start_info) {
   };
   char port[MPI_MAX_PORT_NAME] = "";
   const int code = MPI_Open_port(MPI_INFO_NULL, port);
-  if (code != MPI_SUCCESS) return fail(explain("MPI_Open_port", code));
+  if (code != MPI_SUCCESS) return fail(failed_call("MPI_Open_port", code));
   attempt_->port = port;
   try {
     std::thread([attempt = attempt_] { attempt->run(); }).detach();
@@ -275,10 +271,10 @@ Result<MPI_Comm> connect_to_starter(CallWatchdog& watchdog, const std::string& p
   const CallWatchdog::Call call(watchdog, "MPI_Comm_connect to the process that has started this",
                                 limit_s);
   int code = MPI_Publish_name(ready_name(port).c_str(), MPI_INFO_NULL, port.c_str());
-  if (code != MPI_SUCCESS) return explain("MPI_Publish_name", code);
+  if (code != MPI_SUCCESS) return failed_call("MPI_Publish_name", code);
   MPI_Comm starter = MPI_COMM_NULL;
   code = MPI_Comm_connect(port.c_str(), MPI_INFO_NULL, 0, MPI_COMM_SELF, &starter);
-  if (code != MPI_SUCCESS) return explain("MPI_Comm_connect", code);
+  if (code != MPI_SUCCESS) return failed_call("MPI_Comm_connect", code);
   MPI_Comm_set_errhandler(starter, MPI_ERRORS_RETURN);
   MPI_Unpublish_name(ready_name(port).c_str(), MPI_INFO_NULL, port.c_str());
   return starter;
@@ -290,7 +286,7 @@ Result<std::string> await_text(CallWatchdog& watchdog, MPI_Comm starter) {
   const CallWatchdog::Call call(watchdog, "MPI_Recv from the process that has started this one");
   MPI_Status status;
   const int code = MPI_Probe(0, kStartInfoTag, starter, &status);
-  if (code != MPI_SUCCESS) return explain("MPI_Probe", code);
+  if (code != MPI_SUCCESS) return failed_call("MPI_Probe", code);
   return receive_text(starter, status);
 }
 

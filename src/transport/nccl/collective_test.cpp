@@ -10,7 +10,7 @@
 #include "core/clock.hpp"
 #include "transport/nccl/fake_engine_test.hpp"
 
-namespace swarmpi {
+namespace swarmpi::collective_test {
 namespace {
 
 using Outcome = CollectiveProgress::Outcome;
@@ -381,4 +381,4 @@ TEST(Collective, WhatIsSaidAtTheEndDiffersFromPlaceToPlaceAndFromSealToSeal) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::collective_test

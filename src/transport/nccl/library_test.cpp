@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace swarmpi {
+namespace swarmpi::library_test {
 namespace {
 
 TEST(NcclLibrary, TellsItsVersionOrWhyThereIsNone) {
@@ -25,4 +25,4 @@ TEST(NcclLibrary, IsLookedForOnce) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::library_test

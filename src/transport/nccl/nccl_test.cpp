@@ -33,7 +33,7 @@ TEST(Nccl, OnOneDevice) { GTEST_SKIP() << "this program was built without NCCL";
 #include "transport/nccl/library.hpp"
 #include "transport/nccl/nccl_engine.hpp"
 
-namespace swarmpi {
+namespace swarmpi::nccl_test {
 namespace {
 
 using Outcome = CollectiveProgress::Outcome;
@@ -487,6 +487,6 @@ TEST_F(NcclOnOneDevice, TakesSoLongForAGigabyte) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::nccl_test
 
 #endif

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <memory>
 
-namespace swarmpi {
+namespace swarmpi::frame_test {
 namespace {
 
 constexpr std::size_t kFragmentBytes = 5000;
@@ -120,4 +120,4 @@ TEST(Frame, NonsenseIsNotTakenForAFrame) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::frame_test

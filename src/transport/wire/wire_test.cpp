@@ -12,7 +12,7 @@
 
 #include "transport/wire/samples_test.hpp"
 
-namespace swarmpi::test {
+namespace swarmpi::test::wire_test {
 namespace {
 
 Message with(MessageBody body) { return {Incarnation(-5), {Term(kMost), kLeast}, std::move(body)}; }
@@ -304,4 +304,4 @@ TEST(Wire, DamagedHeadersAreHarmless) {
 }
 
 }  // namespace
-}  // namespace swarmpi::test
+}  // namespace swarmpi::test::wire_test
