@@ -1,15 +1,15 @@
 """Names that are safe in a unity build, which compiles the sources of a folder as one unit.
 
 There an anonymous namespace is shared by all sources of the unit. Within a folder its names are
-therefore unique, aliases with equal text aside, and differ from the functions that headers declare:
-a further overload could be chosen by another source. Each test source has a namespace of its own.
+therefore unique, aliases with equal text aside, and differ from the functions and types of headers:
+another source could choose a further overload. Each test source has a namespace of its own.
 """
 
 import re
 
 ANONYMOUS = re.compile(r"^namespace \{$", re.MULTILINE)
 ALIAS = re.compile(r"(?:using|namespace) (\w+) = .*;")
-TYPE = re.compile(r"(?:struct|class|enum class|enum|union) (\w+)")
+TYPE = re.compile(r"(?:struct|class|enum class|enum|union) (\w+)(?!.*;$)")
 FUNCTION = re.compile(r"(?!using|namespace|return|#)[A-Za-z_][\w:<>,&*\s\[\]]*?\b([A-Za-z_]\w*)\(")
 VARIABLE = re.compile(r"(?!using|namespace|return|#)[A-Za-z_].*?\b(\w+)(?:\[[^\]]*\])* ?(?:=|\{|;)")
 
@@ -41,14 +41,14 @@ def anonymous_names(code):
                 break
 
 
-def functions_in_headers(codes):
-    """The names of free functions, each with the headers that declare it. Kernels have a namespace
-    of their own."""
+def names_in_headers(codes):
+    """Free functions and types by name, each with its headers. Kernels have a namespace of their
+    own."""
     found = {}
     for path, code in codes.items():
         if path.startswith("src/") and path.endswith(".hpp"):
             for line in code.split("\n"):
-                match = FUNCTION.match(line)
+                match = FUNCTION.match(line) or TYPE.match(line)
                 if match:
                     found.setdefault(match.group(1), []).append(path)
     return found
@@ -56,7 +56,7 @@ def functions_in_headers(codes):
 
 def check(codes, may_include, is_test, error):
     """All rules, over C++ without comments. Kernels are compiled source by source."""
-    declared = functions_in_headers({p: c for p, c in codes.items() if not is_test(p)})
+    declared = names_in_headers({p: c for p, c in codes.items() if not is_test(p)})
     seen = {}
     for path, code in codes.items():
         if not path.endswith(".cpp"):
@@ -70,10 +70,9 @@ def check(codes, may_include, is_test, error):
             line = code.count("\n", 0, match.start()) + 1
             error(path, line, "unity", "static: use an anonymous namespace")
         for name, text, kind, line in anonymous_names(code):
-            overloads = kind == "function" and name not in EXTENDED
-            headers = declared.get(name, ()) if overloads else ()
+            headers = declared.get(name, ()) if name not in EXTENDED else ()
             for header in [h for h in headers if may_include(path, h)][:1]:
-                error(path, line, "unity", f"{name}() overloads that of {header}: rename it")
+                error(path, line, "unity", f"{name} is a name of {header} too: rename it")
             folder = path.rpartition("/")[0]
             other, other_text = seen.setdefault((folder, name), (path, text))
             if other != path and not (kind == "alias" and text == other_text):

@@ -36,12 +36,12 @@ std::string seconds_text(double seconds) {
 }
 
 // What a peer has of the deck; nothing of a kind where it runs as its machine does.
-struct Machine {
+struct PeerMachine {
   std::optional<DeviceConfig> device;
   std::optional<LinkConfig> link;
   std::string site;
 
-  Machine(const Config& config, PeerId peer)
+  PeerMachine(const Config& config, PeerId peer)
       : device(device_of(config, peer)), link(link_of(config, peer)) {
     if (const PeersConfig* row = row_of(config, peer)) site = row->site;
   }
@@ -62,14 +62,14 @@ struct Machine {
 };
 
 // What one peer takes for a microbatch in a stage.
-struct Passes {
+struct PassTimes {
   double forward_s = 0, backward_s = 0;
   double sends_s = 0, receives_s = 0;
   double distance_s = 0;  // to the stages before and behind, forth and back
 
   double compute_s() const { return forward_s + backward_s; }
   double slowest_s() const { return std::max({compute_s(), sends_s, receives_s}); }
-  Passes& operator+=(const Passes& other) {
+  PassTimes& operator+=(const PassTimes& other) {
     forward_s += other.forward_s;
     backward_s += other.backward_s;
     sends_s += other.sends_s;
@@ -101,7 +101,7 @@ class Report {
     std::vector<std::string> lines;
     std::map<std::string, std::set<std::int64_t>> classes;
     for (const auto& [peer, served] : view_.members()) {
-      const Machine machine(config_, peer);
+      const PeerMachine machine(config_, peer);
       if (machine.described() && !served.empty()) classes[machine.name()].insert(peer.value);
     }
     if (classes.empty()) return lines;
@@ -135,8 +135,8 @@ class Report {
     return 1 - own / as_double(std::ssize(view_.replicas(stage)));
   }
 
-  Passes passes(const Machine& machine, PeerId peer, StageId stage) const {
-    Passes passes;
+  PassTimes passes(const PeerMachine& machine, PeerId peer, StageId stage) const {
+    PassTimes passes;
     if (machine.device) {
       const bool again =
           config_.compute.recompute == Recompute::always || config_.swarm.method == Method::gpipe;
@@ -164,7 +164,7 @@ class Report {
 
   /// Each of the R replicas has a part of 1/R of the stage, and gets the others' sums of it; the
   /// rounded part goes to all.
-  double reduction_s(const Machine& machine, StageId stage) const {
+  double reduction_s(const PeerMachine& machine, StageId stage) const {
     const double replicas = as_double(static_cast<std::int64_t>(view_.replicas(stage).size()));
     const double elements = elements_in(stage);
     const double others = (replicas - 1) / replicas;
@@ -178,16 +178,16 @@ class Report {
     return reduction_pattern(replicas, replicas) == ReductionPattern::ring;
   }
   /// What distance adds to each half of a reduction: once round the ring, or to the owner.
-  double latencies_s(const Machine& machine, StageId stage) const {
+  double latencies_s(const PeerMachine& machine, StageId stage) const {
     const std::int64_t others = std::ssize(view_.replicas(stage)) - 1;
     const std::int64_t hops = reduces_by_ring(stage) ? others : std::min<std::int64_t>(others, 1);
     return as_double(hops) * 2 * machine.latency_s();
   }
-  double update_s(const Machine& machine, StageId stage) const {
+  double update_s(const PeerMachine& machine, StageId stage) const {
     return machine.memory(kUpdateBytes * elements_in(stage));
   }
 
-  double download_s(const Machine& machine, StageId stage) const {
+  double download_s(const PeerMachine& machine, StageId stage) const {
     const double values = as_double(config_.train.delay() + 2);
     const double bytes = values * kRoundedBytes * elements_in(stage);
     return std::max(machine.down_s(bytes), machine.up_s(bytes)) + 4 * machine.latency_s();
@@ -205,8 +205,8 @@ class Report {
         }
       }
     }
-    const Machine machine(config_, peer);
-    const Passes each = passes(machine, peer, *costliest);
+    const PeerMachine machine(config_, peer);
+    const PassTimes each = passes(machine, peer, *costliest);
     std::string line =
         fmt::format("  {:16} {}, stage {}:", name,
                     counted(static_cast<std::int64_t>(peers.size()), "peer"), costliest->value);
@@ -251,13 +251,13 @@ class Report {
     const std::vector<PeerId>& replicas = view_.replicas(stage);
     const double share = 1 / as_double(static_cast<std::int64_t>(replicas.size()));
     for (const PeerId peer : replicas) {
-      const Machine machine(config_, peer);
-      Passes all;
+      const PeerMachine machine(config_, peer);
+      PassTimes all;
       for (const StageId served : served_by(peer)) all += passes(machine, peer, served);
       rate.per_s += all.slowest_s() > 0 ? 1 / all.slowest_s() : kForEver;
       rate.computing_per_s += all.compute_s() > 0 ? 1 / all.compute_s() : kForEver;
       by_link += all.slowest_s() > all.compute_s() ? 1 : 0;
-      const Passes here = passes(machine, peer, stage);
+      const PassTimes here = passes(machine, peer, stage);
       rate.flight_s +=
           share * (here.compute_s() + std::max(here.sends_s, here.receives_s) + here.distance_s);
     }
@@ -274,7 +274,7 @@ class Report {
       order.emplace_back(its.per_s, stage);
       flight_s += its.flight_s;
       for (const PeerId peer : view_.replicas(stage)) {
-        const Machine machine(config_, peer);
+        const PeerMachine machine(config_, peer);
         after_s = std::max(after_s, reduction_s(machine, stage) + update_s(machine, stage));
       }
     }
@@ -321,7 +321,7 @@ class Report {
     const double sums = elements_in(stage) * kPackedBytes / (others + 1);
     double slowest_s = 0;
     for (const PeerId peer : replicas) {
-      const Machine machine(config_, peer);
+      const PeerMachine machine(config_, peer);
       const auto line_s = [&](double bytes_a_pair) {
         return std::max(machine.up_s(others * bytes_a_pair), machine.down_s(others * bytes_a_pair));
       };
@@ -380,7 +380,7 @@ class Report {
     const double bytes = elements_in(stage) * kPackedBytes;
     double slowest_s = 0;
     for (const PeerId peer : view_.replicas(stage)) {
-      const Machine machine(config_, peer);
+      const PeerMachine machine(config_, peer);
       slowest_s = std::max(slowest_s, std::max(machine.up_s(bytes), machine.down_s(bytes)) +
                                           latencies_s(machine, stage));
     }
@@ -390,7 +390,7 @@ class Report {
   std::string price_line() const {
     double price = 0;
     for (const auto& [peer, served] : view_.members()) {
-      const Machine machine(config_, peer);
+      const PeerMachine machine(config_, peer);
       price += machine.device ? machine.device->price_per_hour : 0;
     }
     return price > 0 ? fmt::format("price              {:.4g} an hour for all peers", price) : "";

@@ -64,7 +64,7 @@ std::string verdict_text(const RunFileHead& head) {
 }
 
 /// A column of the table: its heading and the value of each run.
-struct Column {
+struct DeckColumn {
   std::string heading;
   std::vector<std::string> values;
 };
@@ -78,7 +78,7 @@ class ColumnTexts {
   explicit ColumnTexts(const std::vector<RunFigures>& runs) : runs_(runs) {}
 
   void add(const std::string& heading, const std::function<std::string(const RunFigures&)>& value) {
-    Column column{heading, {}};
+    DeckColumn column{heading, {}};
     for (const RunFigures& run : runs_) column.values.push_back(value(run));
     columns_.push_back(std::move(column));
   }
@@ -88,11 +88,11 @@ class ColumnTexts {
     add(heading, value);
     if (different(columns_.back().values) < 2) columns_.pop_back();
   }
-  void add(Column column) { columns_.push_back(std::move(column)); }
+  void add(DeckColumn column) { columns_.push_back(std::move(column)); }
 
   std::string text(std::size_t columns) const {
     std::vector<std::vector<std::string>> rows(runs_.size() + 1);
-    for (const Column& column : columns_) {
+    for (const DeckColumn& column : columns_) {
       rows[0].push_back(column.heading);
       for (std::size_t i = 0; i < runs_.size(); ++i) rows[i + 1].push_back(column.values[i]);
     }
@@ -101,7 +101,7 @@ class ColumnTexts {
 
  private:
   const std::vector<RunFigures>& runs_;
-  std::vector<Column> columns_;
+  std::vector<DeckColumn> columns_;
 };
 
 bool tells_where_it_writes(const std::string& key) {
@@ -117,8 +117,8 @@ std::vector<std::string> shortened(const std::vector<std::string>& values) {
 
 /// The keys in which decks differ, in the order in which they are found, with the value of each
 /// run.
-std::vector<Column> deck_columns(const std::vector<Config>& decks) {
-  std::vector<Column> all;
+std::vector<DeckColumn> deck_columns(const std::vector<Config>& decks) {
+  std::vector<DeckColumn> all;
   std::map<std::string, std::size_t> found;  // in `all`
   for (std::size_t i = 0; i < decks.size(); ++i) {
     for (const DeckValue& of : deck_values(decks[i])) {
@@ -127,8 +127,8 @@ std::vector<Column> deck_columns(const std::vector<Config>& decks) {
       all[at->second].values[i] = of.value;
     }
   }
-  std::vector<Column> columns;
-  for (const Column& column : all) {
+  std::vector<DeckColumn> columns;
+  for (const DeckColumn& column : all) {
     if (tells_where_it_writes(column.heading) || different(column.values) < 2) continue;
     columns.push_back({column.heading, shortened(column.values)});
   }
@@ -136,7 +136,7 @@ std::vector<Column> deck_columns(const std::vector<Config>& decks) {
 }
 
 /// What differs in their decks; in `unreadable` the names of those that this version cannot read.
-std::vector<Column> what_differs(const std::vector<RunFigures>& runs, std::string& unreadable) {
+std::vector<DeckColumn> what_differs(const std::vector<RunFigures>& runs, std::string& unreadable) {
   std::vector<Config> decks;
   for (const RunFigures& run : runs) {
     Result<Config> deck = parse_deck(run.head.deck, run.name, {});
@@ -146,7 +146,7 @@ std::vector<Column> what_differs(const std::vector<RunFigures>& runs, std::strin
       unreadable += (unreadable.empty() ? "" : ", ") + run.name;
     }
   }
-  return unreadable.empty() ? deck_columns(decks) : std::vector<Column>();
+  return unreadable.empty() ? deck_columns(decks) : std::vector<DeckColumn>();
 }
 
 std::string steps_text(const RunFigures& run) {
@@ -179,7 +179,7 @@ std::string run_table(const std::vector<RunFigures>& runs, std::size_t columns) 
   ColumnTexts table(runs);
   table.add("run", [](const RunFigures& run) { return run.name; });
   std::string unreadable;
-  for (Column& column : what_differs(runs, unreadable)) table.add(std::move(column));
+  for (DeckColumn& column : what_differs(runs, unreadable)) table.add(std::move(column));
   table.add("steps", steps_text);
   table.add_difference("skipped",
                        [](const RunFigures& run) { return std::to_string(run.skipped); });

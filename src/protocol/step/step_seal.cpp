@@ -7,12 +7,12 @@ namespace swarmpi {
 
 namespace {
 
-using Loads = std::map<PeerId, std::int64_t>;  // how many messages each holder is to send
+using MessageCounts = std::map<PeerId, std::int64_t>;  // how many messages each holder is to send
 
 /// Those of `holders` that have the least to send take what they can up to an even share; what is
 /// left over then they take alike.
 void deal_out_chunk(const ChunkFact& chunk, const std::set<PeerId>& holders,
-                    std::int64_t even_share, Loads& loads, std::vector<ChunkFact>& dealt) {
+                    std::int64_t even_share, MessageCounts& loads, std::vector<ChunkFact>& dealt) {
   std::vector<PeerId> by_load(holders.begin(), holders.end());
   std::stable_sort(by_load.begin(), by_load.end(),
                    [&](PeerId one, PeerId other) { return loads.at(one) < loads.at(other); });
@@ -37,7 +37,7 @@ void deal_out_chunk(const ChunkFact& chunk, const std::set<PeerId>& holders,
 // All wait for whoever has the most to send.
 std::vector<ChunkFact> deal_out(const ChunkHolders& holders, const std::vector<PeerId>& wanted_by) {
   std::vector<ChunkFact> chunks;
-  Loads loads;
+  MessageCounts loads;
   std::int64_t messages = 0;
   for (const auto& [chunk, having] : holders) {
     ChunkFact& fact = chunks.emplace_back(ChunkFact{chunk, *having.begin(), {}});
