@@ -178,7 +178,9 @@ std::vector<Output> three_updates(Backend& backend, const UpdateCase& c,
     } else {
       backend.update_adamw(hash, buffers, p);
     }
-    if (!is_lamb && t > 1) EXPECT_EQ(before, hashes[hashes.size() - 2]);
+    if (!is_lamb && t > 1) {
+      EXPECT_EQ(before, hashes[hashes.size() - 2]);
+    }
     if (!in_place) std::swap(weights, next);
   }
   return {{"weights", weights}, {"moment1", moment1}, {"moment2", moment2}};

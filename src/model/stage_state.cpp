@@ -145,7 +145,7 @@ std::vector<TensorState> StageState::views() {
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const TensorInfo& info = tensors_.info(i);
     const Slice& owned = owned_[i];
-    TensorState view{info.name, info.rows, info.columns};
+    TensorState view{info.name, info.rows, info.columns, {}};
     for (std::int64_t age = 0; age < std::ssize(versions_); ++age) {
       view.weights.push_back(versions_[index_of(newest_ - age)].tensors[i]);
     }

@@ -404,7 +404,9 @@ TEST(Suspicion, ALeaderThatWasStoppedGivesNobodyUpBeforeAnotherAnswers) {
   leader.now_s = 60;
   for (const Action& action : leader.peer->handle(TimerDue{}, leader.now_s)) {
     const auto* timer = std::get_if<SetTimer>(&action);
-    if (timer != nullptr) EXPECT_GT(timer->due_s, leader.now_s);
+    if (timer != nullptr) {
+      EXPECT_GT(timer->due_s, leader.now_s);
+    }
   }
   EXPECT_FALSE(leader.peer->done());
   leader.hears(1, PongMessage{60});

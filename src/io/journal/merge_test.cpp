@@ -237,7 +237,9 @@ TEST(JournalEnd, IsThatOfTheNewestFileWithSteps) {
   EXPECT_EQ(end_of(folder.path()).last_step, -1);
   for (std::int64_t step = 0; step < 3000; ++step) {
     ASSERT_TRUE(first->append(step_row(step)).ok());
-    if (step % 10 == 0) ASSERT_TRUE(first->sync().ok());
+    if (step % 10 == 0) {
+      ASSERT_TRUE(first->sync().ok());
+    }
   }
   for (std::int64_t peer = 0; peer < 3000; ++peer) {
     ASSERT_TRUE(first->append(PeerRow{2999, peer, 0}).ok());
@@ -262,7 +264,9 @@ TEST(JournalEnd, IsFoundWithoutALookAtTheRowsBefore) {
     const auto writer = JournalWriter::create(folder.path(), begin).value();
     for (std::int64_t step = 0; step < steps; ++step) {
       EXPECT_TRUE(writer->append(step_row(step)).ok());
-      if (step % 10 == 0) EXPECT_TRUE(writer->sync().ok());
+      if (step % 10 == 0) {
+        EXPECT_TRUE(writer->sync().ok());
+      }
     }
     FileCalls calls;
     calls.begin("looking for the end");

@@ -150,7 +150,9 @@ TEST(SendWindow, RegularMessagesOfItsSizeAreNoPause) {
   };
   for (int i = 0; i < 60; ++i) {
     const double took_s = seconds();
-    if (i >= 10) EXPECT_LT(took_s, 0.08) << "message " << i << " took more than a round trip";
+    if (i >= 10) {
+      EXPECT_LT(took_s, 0.08) << "message " << i << " took more than a round trip";
+    }
     sender.now_s += 0.1;
   }
 }
