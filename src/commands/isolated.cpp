@@ -34,7 +34,7 @@ Pipe make_pipe() {
   std::fflush(nullptr);
   std::size_t written = 0;
   while (written < answer.size()) {
-    const ssize_t count = write(answer_to, answer.data() + written, answer.size() - written);
+    const ssize_t count = ::write(answer_to, answer.data() + written, answer.size() - written);
     if (count <= 0) _exit(1);
     written += static_cast<std::size_t>(count);
   }
@@ -50,7 +50,7 @@ void read_all(int answer_from, std::string& answer, int errors_from, std::string
     for (std::size_t i = 0; i < sources.size(); ++i) {
       if (sources[i].fd < 0 || sources[i].revents == 0) continue;
       std::array<char, 4096> piece{};
-      const ssize_t count = read(sources[i].fd, piece.data(), piece.size());
+      const ssize_t count = ::read(sources[i].fd, piece.data(), piece.size());
       if (count > 0) {
         (i == 0 ? answer : errors).append(piece.data(), static_cast<std::size_t>(count));
       } else if (count == 0 || errno != EINTR) {
