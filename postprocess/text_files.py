@@ -5,6 +5,8 @@ import os
 
 from trouble import Trouble
 
+PIECE_CHARACTERS = 1 << 20
+
 
 def files_below(sources):
     """All regular files, each once, in the order of their paths; links in folders are not followed.
@@ -25,8 +27,16 @@ def files_below(sources):
     return sorted(found)
 
 
+def pieces_of(path):
+    """The text of a file in pieces. A mark of the byte order is no part of it."""
+    with open(path, encoding="utf-8-sig", newline="") as file:  # "": line ends stay as they are
+        while piece := file.read(PIECE_CHARACTERS):
+            yield piece
+
+
 class Texts:
-    """Each text once. What is no text in UTF-8 is left out, and counted."""
+    """Each text once, as an iterable of its pieces. Files of no text in UTF-8 are left out, and
+    counted."""
 
     def __init__(self, paths):
         self.paths, self.seen = paths, set()
@@ -34,25 +44,21 @@ class Texts:
 
     def __iter__(self):
         for path in self.paths:
-            text = self.read(path)
-            if text:
+            if self.takes(path):
                 self.files += 1
-                yield text
+                yield pieces_of(path)
 
-    def read(self, path):
-        """A text that is new, or None. A mark of the byte order is no part of it."""
+    def takes(self, path):
+        """Whether a file holds a text that is new."""
         with open(path, "rb") as file:
-            content = file.read()
-        digest = hashlib.sha256(content).digest()
+            digest = hashlib.file_digest(file, "sha256").digest()
         if digest in self.seen:
             self.duplicates += 1
-            return None
+            return False
         self.seen.add(digest)
         try:
-            text = content.decode("utf-8-sig")
+            with_nul = ["\0" in piece for piece in pieces_of(path)]
         except UnicodeDecodeError:
-            text = "\0"
-        if "\0" in text:
-            self.not_text += 1
-            return None
-        return text
+            with_nul = [True]
+        self.not_text += any(with_nul)
+        return bool(with_nul) and not any(with_nul)

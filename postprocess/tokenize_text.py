@@ -1,22 +1,24 @@
 #!/usr/bin/env python3
 """Makes tokens of text with a tokenizer of Hugging Face: the files of data.format = "tokens_u16".
 
-usage: tokenize_text.py TOKENIZER.json OUT.bin PATH... [--end-of-text TOKEN] [--force]
+usage: tokenize_text.py TOKENIZER.json OUT.bin PATH... [--end-of-text TOKEN] [--special-tokens]
+                        [--force]
 
 PATH: text files in UTF-8, or folders of them. OUT.bin holds little-endian tokens of 16 bits, or of
 32 ("tokens_u32") where the vocabulary has more than 65,536 of them; OUT.bin.json says which
-tokenizer made it. Printed are the keys of a deck that go with it. Needs numpy, and PyPI's
-tokenizers (pip install tokenizers). Exit status 0, or 2 with one line that says what is wrong.
+tokenizer made it. The tokens are those that the tokenizer gives for the whole text. Printed are the
+keys of a deck that go with it. Needs numpy, and PyPI's tokenizers (pip install tokenizers). Exit
+status 0, or 2 with one line that says what is wrong.
 """
 
 import python_version  # noqa: F401  (before what needs it)
 
 import argparse
 import hashlib
-import itertools
 import json
 import re
 import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -25,36 +27,9 @@ from text_files import Texts, files_below
 from tokenizer_file import open_tokenizer, vocabulary_of
 from trouble import Trouble, exit_status
 from whole_file import whole_file, write_whole
+from whole_text_tokens import tokens_of
 
 FORMAT = "swarmpi tokens 1"
-BLOCK_CHARACTERS = 1 << 18
-BLOCKS_AT_ONCE = 8  # which take some 400 MB
-
-
-# Where a text is cut: before a newline behind a letter, else behind anything but white space. Each
-# tokenizer cuts a text into words first, and there none has a word that goes on.
-GOOD_CUTS = (re.compile(r"(?s).*\w(?=\n)"), re.compile(r"(?s).*\S(?=\n)"))
-
-
-def blocks_of(text, size):
-    """A text in blocks of at most `size` characters, which give the tokens that the whole gives.
-
-    But for those at the cuts of a line that is longer than a block.
-    """
-    at = 0
-    while len(text) - at > size:
-        piece = text[at : at + size]
-        cuts = (cut.end() for pattern in GOOD_CUTS if (cut := pattern.match(piece)))
-        end = next(cuts, size)
-        yield piece[:end]
-        at += end
-    yield text[at:]
-
-
-def batched(items, count):
-    items = iter(items)
-    while batch := list(itertools.islice(items, count)):
-        yield batch
 
 
 class TokenFile:
@@ -71,15 +46,65 @@ class TokenFile:
         self.tokens += len(ids)
 
 
-def write_tokens(out, tokenizer, texts, end_of_text):
-    """Texts one after the other: behind each the token that ends it, else between two a newline."""
-    newline = [] if end_of_text is not None else ["\n"]
-    for text in texts:
-        before = newline if texts.files > 1 else []
-        blocks = itertools.chain(before, blocks_of(text, BLOCK_CHARACTERS))
-        for batch in batched(blocks, BLOCKS_AT_ONCE):
-            for encoding in tokenizer.encode_batch(batch, add_special_tokens=False):
-                out.write(encoding.ids)
+class SpecialNames:
+    """Counts the places where texts spell special tokens."""
+
+    def __init__(self, tokenizer, end_of_text):
+        added = tokenizer.get_added_tokens_decoder().values()
+        names = {token.content for token in added if token.special} | {end_of_text} - {None, ""}
+        longest_first = sorted(names, key=len, reverse=True)
+        self.pattern = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
+        self.longest = max(map(len, names), default=1)
+        self.counts = Counter()
+
+    def seen_in(self, pieces):
+        """The same pieces of a text."""
+        rest = ""
+        for piece in pieces:
+            yield piece
+            rest += piece
+            rest = rest[self.count(rest, len(rest) - self.longest + 1) :]
+        self.count(rest, len(rest))
+
+    def count(self, text, end):
+        """Counts names that begin before `end`. Returns where names have not been looked for."""
+        for match in self.pattern.finditer(text):
+            if match.start() >= end:
+                break
+            self.counts[match[0]] += 1
+            end = max(end, match.end())
+        return max(end, 0)
+
+    def report(self, tokenizer):
+        """Lines that name those found, and what they were encoded as."""
+        for name, count in sorted(self.counts.items()):
+            times = f"# the texts spell the special token {name} {count:,} times: "
+            times += "it was encoded as "
+            if tokenizer.token_to_id(name) not in ids_of(tokenizer, name):
+                yield times + "plain text (--special-tokens makes it that token)"
+            elif tokenizer.encode_special_tokens:
+                yield times + "that token, for the tokenizer has it as a word too"
+            else:
+                yield times + "that token"
+
+
+def ids_of(tokenizer, text):
+    return tokenizer.encode(text, add_special_tokens=False).ids
+
+
+def joined(texts):
+    """The pieces of all texts, with a newline between two of them."""
+    for number, pieces in enumerate(texts):
+        if number > 0:
+            yield "\n"
+        yield from pieces
+
+
+def write_tokens(out, tokenizer, texts, end_of_text, special):
+    """Each text and the token that ends it; without one, all texts as one."""
+    for pieces in [joined(texts)] if end_of_text is None else texts:
+        for ids in tokens_of(tokenizer, special.seen_in(pieces)):
+            out.write(ids)
         if end_of_text is not None:
             out.write([end_of_text])
 
@@ -132,10 +157,12 @@ def convert(arguments):
     vocabulary = vocabulary_of(tokenizer)
     end_of_text = id_of(tokenizer, arguments.end_of_text) if arguments.end_of_text else None
     texts = Texts(texts_for(path, arguments.texts, arguments.force))
+    special = SpecialNames(tokenizer, arguments.end_of_text)
+    tokenizer.encode_special_tokens = not arguments.special_tokens
     with whole_file(path) as hidden:
         with open(hidden, "wb") as file:
             out = TokenFile(file, vocabulary)
-            write_tokens(out, tokenizer, texts, end_of_text)
+            write_tokens(out, tokenizer, texts, end_of_text, special)
         if out.tokens == 0:
             raise Trouble(f"{path} is not written: no text in UTF-8 was found, or none with tokens")
     passport = {
@@ -147,11 +174,13 @@ def convert(arguments):
         "vocab": vocabulary,
         "tokenizer": str(arguments.tokenizer),
         "end_of_text": arguments.end_of_text,
+        "special_tokens": arguments.special_tokens,
+        "special_tokens_spelled": dict(special.counts),
         "texts": texts.files,
     }
     text = json.dumps(passport, indent=2) + "\n"
     write_whole(passport_of(path), lambda file: file.write(text.encode()))
-    return passport, texts
+    return passport, texts, list(special.report(tokenizer))
 
 
 def main():
@@ -160,13 +189,19 @@ def main():
     parser.add_argument("out", type=Path, help="the file of tokens, e.g. data/mine.bin")
     parser.add_argument("texts", type=Path, nargs="+", help="text files, or folders of them")
     parser.add_argument("--end-of-text", metavar="TOKEN", help="a token behind each file")
+    parser.add_argument(
+        "--special-tokens",
+        action="store_true",
+        help="names of special tokens in the texts become these tokens, not plain text",
+    )
     parser.add_argument("--force", action="store_true", help="write over whatever is there")
     arguments = parser.parse_args()
-    made, texts = convert(arguments)
+    made, texts, special = convert(arguments)
     print(f"# {made['tokens']:,} tokens of {texts.files:,} texts", end="")
     print(
         f"; left out: {texts.duplicates:,} that were there already, {texts.not_text:,} of no text"
     )
+    print("".join(line + "\n" for line in special), end="")
     print(f"[model]\nvocab = {made['vocab']}")
     print(f"[data]\npaths = [{json.dumps(str(arguments.out), ensure_ascii=False)}]")
     print(f'format = "tokens_u{8 * made["token_bytes"]}"')

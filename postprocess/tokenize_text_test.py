@@ -74,8 +74,7 @@ def test_text_becomes_tokens_and_text_again(folder, tokenizer):
     printed = run("tokenize_text.py", folder / "tokenizer.json", out, folder / "texts")
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    expected = tokenizer.encode(TEXTS[0]).ids + tokenizer.encode("\n").ids
-    expected += tokenizer.encode(TEXTS[1]).ids
+    expected = tokenizer.encode("\n".join(TEXTS)).ids
     assert ids_in(out) == expected
     assert f"[model]\nvocab = {tokenizer.get_vocab_size()}\n[data]\n" in printed
     assert f'paths = ["{out}"]\nformat = "tokens_u16"\n' in printed
@@ -121,20 +120,68 @@ def test_prompts(folder, tokenizer):
     assert done.stdout == "The\n" and "1 numbers are left out" in done.stderr, done
 
 
-def test_large_texts_are_cut_where_no_token_is(tokenizer):
-    """Blocks of any size have the tokens of the whole, if lines are shorter."""
+def test_long_lines_of_crlf_have_the_tokens_of_the_whole(folder, tokenizer):
+    text, out = folder / "crlf.txt", folder / "crlf.bin"
+    line = "The cat sat on the mat, and so on and so on.\r\n"
+    for whole in (line * 12_000, line.replace("\r\n", " ") * 12_000):
+        text.write_text(whole, encoding="ascii", newline="")
+        run("tokenize_text.py", folder, out, text)
+        assert ids_in(out) == tokenizer.encode(whole).ids
+
+
+def test_texts_are_one_if_no_token_ends_them(folder):
+    """A tokenizer of SentencePiece's kind marks the beginning of a text, so there is one mark."""
+    pieces, out = folder / "pieces.json", folder / "pieces.bin"
+    vocabulary = {"▁": 0, "\n": 1} | {c: i + 2 for i, c in enumerate(sorted(set("".join(TEXTS))))}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(vocabulary, []))
+    marks = (tokenizers.normalizers.Prepend("▁"), tokenizers.normalizers.Replace(" ", "▁"))
+    tokenizer.normalizer = tokenizers.normalizers.Sequence(list(marks))
+    tokenizer.save(str(pieces))
+    run("tokenize_text.py", pieces, out, folder / "texts")
+    assert ids_in(out) == tokenizer.encode("\n".join(TEXTS)).ids
+
+
+def test_names_of_special_tokens_are_plain_text(folder, tokenizer):
+    text, out = folder / "names.txt", folder / "names.bin"
+    names = f"The {END} and {END}{END}."
+    text.write_text(names, encoding="ascii")
+    end = tokenizer.token_to_id(END)
+    printed = run("tokenize_text.py", folder, out, text, "--end-of-text", END)
+    ids = ids_in(out)
+    assert ids.count(end) == 1 and ids[-1] == end
+    assert tokenizer.decode(ids[:-1]) == names
+    spelled = f"# the texts spell the special token {END} 3 times: it was encoded as "
+    assert spelled + "plain text (--special-tokens makes it that token)\n" in printed, printed
+    passport = json.loads(Path(f"{out}.json").read_text(encoding="utf-8"))
+    assert passport["special_tokens_spelled"] == {END: 3} and not passport["special_tokens"]
+    printed = run("tokenize_text.py", folder, out, text, "--special-tokens")
+    assert ids_in(out) == tokenizer.encode(names).ids and ids_in(out).count(end) == 3
+    assert spelled + "that token\n" in printed, printed
+    printed = run("tokenize_text.py", folder, out, folder / "texts")
+    assert "special" not in printed, printed
+
+
+def test_a_special_token_that_is_a_word_is_named(folder):
+    words, text, out = folder / "words.json", folder / "words.txt", folder / "words.bin"
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "[UNK]": 1}, "[UNK]"))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    tokenizer.add_special_tokens(["[UNK]"])
+    tokenizer.save(str(words))
+    text.write_text("a [UNK] a", encoding="ascii")
+    printed = run("tokenize_text.py", words, out, text)
+    assert "[UNK] 1 times: it was encoded as that token, for the tokenizer has it" in printed
+
+
+def test_names_are_counted_over_the_borders_of_pieces(tokenizer):
     sys.path.insert(0, str(FOLDER))
     import tokenize_text
 
-    for text in TEXTS:
-        whole = tokenizer.encode(text).ids
-        for size in range(max(map(len, text.split("\n"))) + 5, len(text) + 2):
-            blocks = list(tokenize_text.blocks_of(text, size))
-            assert "".join(blocks) == text and max(map(len, blocks)) <= size
-            ids = [number for block in blocks for number in tokenizer.encode(block).ids]
-            assert ids == whole, (size, blocks)
-    assert list(tokenize_text.blocks_of("abcde", 2)) == ["ab", "cd", "e"]
-    assert list(tokenize_text.blocks_of("..\n..", 4)) == ["..", "\n.."]
+    text = f"{END}a{END}{END[:-1]}{END}" * 3
+    for size in range(1, len(text) + 1):
+        special = tokenize_text.SpecialNames(tokenizer, None)
+        pieces = [text[at : at + size] for at in range(0, len(text), size)]
+        assert list(special.seen_in(pieces)) == pieces
+        assert special.counts == {END: 9}, (size, special.counts)
 
 
 def test_32_bits_where_16_are_too_few(folder):
@@ -212,7 +259,11 @@ def main():
         test_text_becomes_tokens_and_text_again(folder, tokenizer)
         test_a_token_ends_each_text(folder, tokenizer)
         test_prompts(folder, tokenizer)
-        test_large_texts_are_cut_where_no_token_is(tokenizer)
+        test_long_lines_of_crlf_have_the_tokens_of_the_whole(folder, tokenizer)
+        test_texts_are_one_if_no_token_ends_them(folder)
+        test_names_of_special_tokens_are_plain_text(folder, tokenizer)
+        test_a_special_token_that_is_a_word_is_named(folder)
+        test_names_are_counted_over_the_borders_of_pieces(tokenizer)
         test_32_bits_where_16_are_too_few(folder)
         test_nothing_is_written_over(folder)
         test_its_own_files_are_no_texts(folder)

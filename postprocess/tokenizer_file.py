@@ -21,6 +21,7 @@ def open_tokenizer(path):
         raise Trouble(f"{path} is no tokenizer of Hugging Face: {error}") from error
     tokenizer.no_truncation()
     tokenizer.no_padding()
+    tokenizer.post_processor = None  # some change the offsets of tokens
     return tokenizer
 
 
