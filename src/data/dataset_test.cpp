@@ -326,6 +326,42 @@ TEST(Dataset, WarnsOfFilesThatLookLikeAnotherFormat) {
                     "data.format = \"bytes\""}));
 }
 
+TEST(Dataset, ReadsANumpyArrayAsItsTokensAlone) {
+  const DataFolder folder;
+  std::vector<std::uint16_t> tokens(801);
+  std::iota(tokens.begin(), tokens.end(), std::uint16_t{40});
+  const std::string plain = folder.write_u16("plain.bin", tokens);
+  std::string header = "{'descr': '<u2', 'fortran_order': False, 'shape': (801,), }";
+  header.resize(117, ' ');
+  const std::string saved = folder.write(
+      "saved.npy", std::string("\x93NUMPY\x01\0\x76\0", 10) + header + "\n" + content_of(plain));
+  Config config = small_config({plain}), of_array = small_config({saved});
+  for (Config* const one : {&config, &of_array}) {
+    one->data.format = DataFormat::tokens_u16;
+    one->model.vocab = 1000;
+  }
+  const Dataset a = opened(config), b = opened(of_array);
+  EXPECT_EQ(b.tokens(), 801);
+  EXPECT_EQ(a.scan().value(), b.scan().value());
+  EXPECT_EQ(batch_of(a, config, Purpose::train, 1, 0), batch_of(b, of_array, Purpose::train, 1, 0));
+  EXPECT_TRUE(b.warnings().empty());
+}
+
+TEST(Dataset, NamesFilesOfOtherFormats) {
+  const DataFolder folder;
+  const std::string gzip = folder.write("text.gz", "\x1F\x8B\x08\xFF" + numbered_bytes(4000));
+  Config config = small_config({gzip});
+  EXPECT_EQ(opened(config).warnings(),
+            std::vector<std::string>{"data.paths: " + gzip +
+                                     " is compressed by gzip, but is read as data.format = "
+                                     "\"bytes\": unpack it (gunzip -k)"});
+  config.data.format = DataFormat::tokens_u16;
+  config.model.vocab = 65536;
+  EXPECT_EQ(problem_of(config),
+            "data.paths: " + gzip +
+                ": is compressed by gzip, not a file of 16-bit tokens: unpack it (gunzip -k)");
+}
+
 TEST(Dataset, ValidatesOnFilesOfTheirOwn) {
   const DataFolder folder;
   const std::string train = numbered_bytes(8 * 500 + 1), held_out = later_bytes(8 * 9 + 3);

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <system_error>
@@ -16,6 +17,7 @@
 #include "core/hash.hpp"
 #include "core/missing_file.hpp"
 #include "core/text.hpp"
+#include "data/foreign_file.hpp"
 #include "data/mapped_file.hpp"
 #include "io/descriptor.hpp"
 #include "io/files.hpp"
@@ -102,8 +104,12 @@ LeftOut* kind_of(std::string_view bytes, PreparedText& prepared) {
       bytes.starts_with(std::string_view("\0\0\xFE\xFF", 4))) {
     return &prepared.utf16;
   }
-  if (bytes.find('\0') != std::string_view::npos) return &prepared.binary;
-  return is_utf8(bytes) ? nullptr : &prepared.not_utf8;
+  const bool has_nul = bytes.find('\0') != std::string_view::npos;
+  if (!has_nul && is_utf8(bytes)) return nullptr;
+  if (const std::optional<ForeignFile> foreign = foreign_file(bytes); foreign) {
+    return &prepared.foreign[fmt::format("{}: {}", foreign->is, foreign->remedy)];
+  }
+  return has_nul ? &prepared.binary : &prepared.not_utf8;
 }
 
 Status check_out(const std::string& out) {
@@ -208,6 +214,12 @@ Status compare_with_texts(const std::string& out, const std::set<std::string>& p
 
 }  // namespace
 
+std::int64_t PreparedText::not_text() const {
+  std::int64_t files = binary.files + utf16.files + not_utf8.files + unreadable.files;
+  for (const auto& [what, kind] : foreign) files += kind.files;
+  return files;
+}
+
 std::string PreparedText::advice() const {
   std::string text;
   const auto add = [&text](const LeftOut& kind, const std::string& what) {
@@ -215,6 +227,7 @@ std::string PreparedText::advice() const {
     const std::string more = kind.files == 1 ? "" : fmt::format(" and {} more", kind.files - 1);
     text += (text.empty() ? "" : "\n") + fmt::format("{}{}: {}", kind.first, more, what);
   };
+  for (const auto& [what, kind] : foreign) add(kind, what);
   add(not_utf8, fmt::format("not UTF-8; if it is Latin-1: iconv -f latin1 -t utf8 {} > NEW.txt",
                             not_utf8.first));
   add(utf16, fmt::format("UTF-16 or UTF-32, not UTF-8: iconv -f utf16 -t utf8 {} > NEW.txt (or "

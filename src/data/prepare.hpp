@@ -2,6 +2,7 @@
 // `swarmpi prepare`: joins text files and folders into one file of byte tokens.
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,15 +24,14 @@ struct PreparedText {
   std::int64_t files = 0;
   std::int64_t bytes = 0;
   std::int64_t duplicates = 0;  ///< files left out because their content was there already
-  LeftOut binary;               ///< with NUL bytes
-  LeftOut utf16;                ///< they begin with the mark of UTF-16 or UTF-32
-  LeftOut not_utf8;             ///< text of another encoding, or none
-  LeftOut unreadable;           ///< files, and folders
-  bool was_there = false;       ///< with this very content: nothing was written
+  std::map<std::string, LeftOut> foreign;  ///< each foreign_file(), by what it is and what to do
+  LeftOut binary;                          ///< with NUL bytes
+  LeftOut utf16;                           ///< they begin with the mark of UTF-16 or UTF-32
+  LeftOut not_utf8;                        ///< text of another encoding, or none
+  LeftOut unreadable;                      ///< files, and folders
+  bool was_there = false;                  ///< with this very content: nothing was written
 
-  std::int64_t not_text() const {
-    return binary.files + utf16.files + not_utf8.files + unreadable.files;
-  }
+  std::int64_t not_text() const;
   /// A line for each kind of files that were left out, with what to do; "" for none.
   std::string advice() const;
 };

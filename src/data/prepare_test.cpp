@@ -179,6 +179,21 @@ TEST(Prepare, SaysWhatIsWrongWithTextOfOtherEncodings) {
   EXPECT_EQ(result.advice().find(latin1), 0u);
 }
 
+TEST(Prepare, NamesCompressedFilesAndArchives) {
+  const DataFolder folder;
+  const std::string gzip = "\x1F\x8B\x08\xFF", tar = std::string(257, '\0') + "ustar";
+  const std::string first = folder.write("in/a.gz", gzip), archive = folder.write("in/b", tar);
+  folder.write("in/c.gz", gzip + "more");
+  const std::string out = folder / "out";
+  EXPECT_EQ(problem_of(out, {folder / "in"}),
+            out + ": not written, for the sources hold no text\n" + archive +
+                ": a tar archive: unpack it (tar -xf)\n" + first +
+                " and 1 more: compressed by gzip: unpack it (gunzip -k)");
+  folder.write("in/d.txt", "PAR1 is text");
+  EXPECT_EQ(prepared(out, {folder / "in"}).not_text(), 3);
+  EXPECT_EQ(content_of(out), "PAR1 is text");
+}
+
 TEST(Prepare, SpecialFilesInFoldersArePassedOver) {
   const DataFolder folder;
   folder.write("in/a", "a");

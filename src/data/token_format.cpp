@@ -7,6 +7,8 @@
 #include <cstring>
 
 #include "core/text.hpp"
+#include "data/foreign_file.hpp"
+#include "data/numpy_header.hpp"
 
 namespace swarmpi {
 namespace {
@@ -99,6 +101,38 @@ bool looks_like_u16(const std::array<double, 4>& small) {
   return std::min(small[1], small[3]) > 0.2 && high > 2 * low;
 }
 
+/// The upper half is always 0, the lower one seldom.
+bool looks_like_u64(std::string_view bytes) {
+  std::size_t zeros = 0;
+  for (std::size_t i = 0; i < bytes.size(); i += 8) {
+    if (bytes.substr(i + 4, 4) != std::string_view("\0\0\0\0", 4)) return false;
+    if (bytes[i] == '\0' && bytes[i + 1] == '\0') ++zeros;
+  }
+  return zeros < bytes.size() / 16;
+}
+
+/// The bytes of a little-endian token of a file that begins with these ones; 0 if they do not tell.
+int likely_token_bytes(std::string_view start, std::size_t file_size) {
+  // What no byte of is 0 has no high bytes of small tokens.
+  if (start.find('\0') == std::string_view::npos) return 0;
+  const std::array<double, 4> small = small_shares(start);
+  if (file_size % 8 == 0 && looks_like_u64(start)) return 8;
+  if (file_size % 4 == 0 && looks_like_u32(start, small)) return 4;
+  if (file_size % 2 == 0 && looks_like_u16(small)) return 2;
+  return 0;
+}
+
+/// Whole tokens of any size, but not many.
+std::string_view start_of(std::string_view file) {
+  return file.substr(0, std::min(kLookedAtBytes, file.size() / 8 * 8));
+}
+
+/// "16-bit tokens", "text": what a file of that format looks like.
+std::string look_of(DataFormat format) {
+  if (format == DataFormat::bytes) return "text";
+  return fmt::format("{}-bit tokens", 8 * token_bytes(format));
+}
+
 }  // namespace
 
 std::int64_t token_bytes(DataFormat format) {
@@ -116,6 +150,11 @@ std::int64_t token_bytes(DataFormat format) {
 Result<std::size_t> header_bytes(std::string_view file, DataFormat format) {
   const std::int64_t size = token_bytes(format);
   if (size == 1) return std::size_t{0};
+  if (has_numpy_header(file)) return numpy_header_bytes(file, format);
+  if (const std::optional<ForeignFile> foreign = foreign_file(file); foreign) {
+    return Status::bad_input(fmt::format("is {}, not a file of {}-bit tokens: {}", foreign->is,
+                                         8 * size, foreign->remedy));
+  }
   if (Status status = check_size(file, size); !status.ok()) return status;
   const Header* const header = header_of(file);
   if (header == nullptr) return std::size_t{0};
@@ -131,20 +170,48 @@ Result<std::size_t> header_bytes(std::string_view file, DataFormat format) {
 
 std::optional<DataFormat> likely_format(std::string_view file) {
   if (const Header* const header = header_of(file); header != nullptr) return header->format;
-  const std::string_view start = file.substr(0, kLookedAtBytes);
+  const std::string_view start = start_of(file);
   if (start.size() < kLeastBytes) return std::nullopt;
   if (looks_like_text(start)) return DataFormat::bytes;
-  // What no byte of is 0 has no high bytes of small tokens.
-  if (start.find('\0') == std::string_view::npos) return std::nullopt;
-  const std::array<double, 4> small = small_shares(start);
-  if (file.size() % 4 == 0 && looks_like_u32(start, small)) return DataFormat::tokens_u32;
-  if (file.size() % 2 == 0 && looks_like_u16(small)) return DataFormat::tokens_u16;
-  return std::nullopt;
+  switch (likely_token_bytes(start, file.size())) {
+    case 2:
+      return DataFormat::tokens_u16;
+    case 4:
+      return DataFormat::tokens_u32;
+    default:
+      return std::nullopt;
+  }
 }
 
-std::string look_of(DataFormat format) {
-  if (format == DataFormat::bytes) return "text";
-  return fmt::format("{}-bit tokens", 8 * token_bytes(format));
+std::string doubt_about(std::string_view file, DataFormat format) {
+  const std::string but = fmt::format(", but is read as data.format = \"{}\": ", name_of(format));
+  if (format == DataFormat::bytes) {
+    if (const std::optional<ForeignFile> foreign = foreign_file(file); foreign) {
+      return fmt::format("is {}{}{}", foreign->is, but, foreign->remedy);
+    }
+  }
+  if (const std::optional<DataFormat> likely = likely_format(file); likely) {
+    if (*likely == format) return "";
+    return fmt::format("looks like {}{}if it is, set data.format = \"{}\"", look_of(*likely), but,
+                       name_of(*likely));
+  }
+  const std::string_view start = start_of(file);
+  if (start.size() < kLeastBytes) return "";
+  const auto numbers = [&](const char* look, int bytes, char order) {
+    const int to = bytes == 2 || format == DataFormat::tokens_u16 ? 2 : 4;
+    return fmt::format(
+        "looks like {}{}-bit tokens{}if it is, "
+        "numpy.fromfile(\"OLD\", \"{}u{}\").astype(\"<u{}\").tofile(\"NEW\")",
+        look, 8 * bytes, but, order, bytes, to);
+  };
+  if (const int bytes = likely_token_bytes(start, file.size()); bytes != 0) {
+    return numbers("", bytes, '<');
+  }
+  const std::string backward(start.rbegin(), start.rend());
+  if (const int bytes = likely_token_bytes(backward, file.size()); bytes != 0) {
+    return numbers("big-endian ", bytes, '>');
+  }
+  return "";
 }
 
 }  // namespace swarmpi

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <random>
 #include <vector>
@@ -76,6 +78,66 @@ TEST(TokenFormat, HeadersThatContradictTheFileAreRefused) {
             "its header says 4 tokens, but 3 are there");
   EXPECT_EQ(problem_of("abcdef", DataFormat::tokens_u32),
             "holds 6 bytes, no multiple of 4, so it is not made of 32-bit tokens");
+}
+
+TEST(TokenFormat, RefusesAForeignFileByName) {
+  const std::string gzip = "\x1F\x8B\x08" + std::string(1000, 'x');
+  for (const auto format : {DataFormat::tokens_u16, DataFormat::tokens_u32}) {
+    const std::string bits = format == DataFormat::tokens_u16 ? "16" : "32";
+    EXPECT_EQ(problem_of(gzip, format), "is compressed by gzip, not a file of " + bits +
+                                            "-bit tokens: unpack it (gunzip -k)");
+  }
+  EXPECT_EQ(header_bytes(gzip, DataFormat::bytes).value(), 0u) << "bytes may have any values";
+}
+
+TEST(TokenFormat, DoubtsAForeignFileThatIsReadAsBytes) {
+  EXPECT_EQ(doubt_about("\x1F\x8B\x08" + std::string(10, 'x'), DataFormat::bytes),
+            "is compressed by gzip, but is read as data.format = \"bytes\": unpack it (gunzip -k)");
+}
+
+/// The bytes of each token in the opposite order.
+template <class Token>
+std::string big_endian(const std::vector<Token>& tokens) {
+  std::string bytes = stored(tokens);
+  for (std::size_t at = 0; at < bytes.size(); at += sizeof(Token)) {
+    std::reverse(bytes.begin() + static_cast<std::ptrdiff_t>(at),
+                 bytes.begin() + static_cast<std::ptrdiff_t>(at + sizeof(Token)));
+  }
+  return bytes;
+}
+
+TEST(TokenFormat, DoubtsTokensOfSixtyFourBits) {
+  const std::string wide = stored(words<std::uint64_t>(20000, 50257));
+  EXPECT_EQ(doubt_about(wide, DataFormat::tokens_u16),
+            "looks like 64-bit tokens, but is read as data.format = \"tokens_u16\": if it is, "
+            "numpy.fromfile(\"OLD\", \"<u8\").astype(\"<u2\").tofile(\"NEW\")");
+  EXPECT_EQ(doubt_about(stored(words<std::uint64_t>(500, 128256)), DataFormat::tokens_u32),
+            "looks like 64-bit tokens, but is read as data.format = \"tokens_u32\": if it is, "
+            "numpy.fromfile(\"OLD\", \"<u8\").astype(\"<u4\").tofile(\"NEW\")");
+  EXPECT_NE(doubt_about(wide, DataFormat::bytes), "");
+}
+
+TEST(TokenFormat, DoubtsBigEndianTokens) {
+  EXPECT_EQ(doubt_about(big_endian(words<std::uint16_t>(1001, 50257)), DataFormat::tokens_u16),
+            "looks like big-endian 16-bit tokens, but is read as data.format = \"tokens_u16\": if "
+            "it is, numpy.fromfile(\"OLD\", \">u2\").astype(\"<u2\").tofile(\"NEW\")");
+  EXPECT_EQ(doubt_about(big_endian(words<std::uint32_t>(40001, 128256)), DataFormat::tokens_u32),
+            "looks like big-endian 32-bit tokens, but is read as data.format = \"tokens_u32\": if "
+            "it is, numpy.fromfile(\"OLD\", \">u4\").astype(\"<u4\").tofile(\"NEW\")");
+  EXPECT_EQ(doubt_about(big_endian(words<std::uint64_t>(1000, 50257)), DataFormat::tokens_u16),
+            "looks like big-endian 64-bit tokens, but is read as data.format = \"tokens_u16\": if "
+            "it is, numpy.fromfile(\"OLD\", \">u8\").astype(\"<u2\").tofile(\"NEW\")");
+}
+
+TEST(TokenFormat, DoubtsNoTokensOfTheFormatThatTheyAreReadAs) {
+  EXPECT_EQ(doubt_about(stored(words<std::uint16_t>(40001, 50257)), DataFormat::tokens_u16), "");
+  EXPECT_EQ(doubt_about(stored(words<std::uint32_t>(40001, 128256)), DataFormat::tokens_u32), "");
+  EXPECT_EQ(doubt_about(std::string(2000, 'a'), DataFormat::bytes), "");
+  EXPECT_EQ(doubt_about(std::string(100000, '\0'), DataFormat::tokens_u16), "");
+  std::mt19937_64 engine(5);
+  std::vector<std::uint16_t> noise(40000);
+  for (std::uint16_t& token : noise) token = static_cast<std::uint16_t>(engine());
+  EXPECT_EQ(doubt_about(stored(noise), DataFormat::tokens_u16), "");
 }
 
 TEST(LikelyFormat, IsThatOfTheHeader) {

@@ -7,7 +7,6 @@
 #include <bit>
 #include <cstring>
 #include <limits>
-#include <optional>
 
 #include "core/check.hpp"
 #include "core/hash.hpp"
@@ -115,12 +114,9 @@ Status TokenStream::check_tokens(const Part& part, std::int64_t vocab) const {
 std::vector<std::string> TokenStream::warnings() const {
   std::vector<std::string> lines;
   for (const Part& part : parts_) {
-    const std::optional<DataFormat> likely = likely_format(part.file.bytes());
-    if (!likely || *likely == format_) continue;
-    lines.push_back(fmt::format(
-        "{}: {} looks like {}, but is read as data.format = \"{}\": if it is, set data.format = "
-        "\"{}\"",
-        key_, part.path, look_of(*likely), name_of(format_), name_of(*likely)));
+    if (part.header_bytes > 0) continue;
+    const std::string doubt = doubt_about(part.file.bytes(), format_);
+    if (!doubt.empty()) lines.push_back(fmt::format("{}: {} {}", key_, part.path, doubt));
   }
   return lines;
 }

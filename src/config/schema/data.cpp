@@ -23,7 +23,7 @@ Keys data_keys() {
        .field = data<&D::format>(),
        .help =
            "\"bytes\": one byte a token; \"tokens_u16\", \"tokens_u32\": 16 or 32 bits a token, "
-           "without header (nanoGPT) or with (llm.c)"},
+           "without header (nanoGPT) or with (llm.c, NumPy)"},
       {.name = "validation_paths",
        .field = data<&D::validation_paths>(),
        .on_resume = kMayChange,
