@@ -23,7 +23,7 @@ from checkpoint import Checkpoint
 from gpt2 import Model
 from safetensors_file import header_of
 from trouble import Trouble, exit_status
-from whole_file import write_whole
+from whole_file import write_text, write_whole
 
 MODEL_KEYS = {"layers", "width", "heads", "ffn", "context", "vocab", "shared_groups", "precision"}
 MODEL_KEYS |= {"initial", "initial_hash"}  # what the run began with
@@ -90,8 +90,7 @@ def export(path, folder):
     checkpoint.check_state(model.shapes())
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(weights, lambda file: write_weights(file, checkpoint, model))
-    text = json.dumps(model.config(), indent=2) + "\n"
-    write_whole(config, lambda file: file.write(text.encode()))
+    write_text(config, json.dumps(model.config(), indent=2) + "\n")
     lines = [f"{checkpoint.folder}: the weights after step {checkpoint.step}", *map(str, paths)]
     for key in notes(checkpoint.deck):
         lines.append(f"note: {key} is left out: losses differ a little from those of the run")

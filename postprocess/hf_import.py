@@ -193,7 +193,7 @@ def write(path, weights):
     """The same bytes wherever the folder lies: a deck has the hash of this file."""
     with open(weights.path, "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    with whole_file(path) as hidden, h5py.File(hidden, "w") as file:
+    with whole_file(path) as whole, h5py.File(whole, "w") as file:
         file.attrs["format"] = FORMAT
         file.attrs["source"] = f"gpt2 of Hugging Face, SHA-256 {digest}"
         group = file.create_group("weights")

@@ -1,6 +1,7 @@
 """Tables of paper.py: markdown for people, CSV for programs."""
 
-import csv
+from picture_file import save
+from whole_file import write_csv, write_text
 
 
 def text_of(cell):
@@ -24,18 +25,14 @@ class Report:
 
     def table(self, name, title, header, rows):
         self.parts.append(f"## {title}\n\n{markdown(header, rows)}")
-        path = self.folder / f"{self.name}_{name}.csv"
-        with open(path, "w", newline="", encoding="utf-8") as file:
-            out = csv.writer(file, lineterminator="\n")
-            out.writerow(header)
-            out.writerows(rows)
+        write_csv(self.folder / f"{self.name}_{name}.csv", header, rows)
 
     def picture(self, figure):
-        figure.savefig(self.folder / f"{self.name}.png", dpi=110)
+        save(figure, self.folder / f"{self.name}.png", dpi=110)
 
     def write(self):
         path = self.folder / f"{self.name}.md"
-        path.write_text("\n".join(self.parts), encoding="utf-8")
+        write_text(path, "\n".join(self.parts))
         print("\n".join(self.parts) + f"\n{path}")
 
 

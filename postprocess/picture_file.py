@@ -3,6 +3,7 @@
 from matplotlib.backend_bases import FigureCanvasBase
 
 from trouble import Trouble
+from whole_file import write_whole
 
 LEAST_DPI, MOST_DPI = 10, 1000  # beyond them there is nothing to see, or no memory
 
@@ -25,7 +26,8 @@ def picture_at(path):
 
 
 def save(figure, path, dpi):
+    kind = path.suffix[1:].lower()
     try:
-        figure.savefig(path, dpi=dpi)
+        write_whole(path, lambda file: figure.savefig(file, dpi=dpi, format=kind))
     except OSError as error:
         raise Trouble(f"cannot write {path}: {error.strerror or error}") from error

@@ -7,7 +7,6 @@ Exit status 0, or 2 with one line that says what is wrong.
 """
 
 import argparse
-import csv
 import sys
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import numpy as np
 
 from format_version import opened_run
 from trouble import Trouble, exit_status
-from whole_file import whole_file
+from whole_file import write_csv
 
 KEYS = ("step", "time_s", "kind", "peer", "stage")
 
@@ -53,10 +52,7 @@ def write(path, columns):
     rows = zip(*(cells(columns[name]) for name in names))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(path) as hidden, open(hidden, "w", newline="", encoding="utf-8") as file:
-            out = csv.writer(file, lineterminator="\n")
-            out.writerow(names)
-            out.writerows(rows)
+        write_csv(path, names, rows)
     except OSError as error:
         raise Trouble(f"cannot write {path}: {error.strerror}") from error
 

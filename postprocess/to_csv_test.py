@@ -2,7 +2,6 @@
 """to_csv.py writes all tables of a run file and refuses all else: 0 if so, 77 if it cannot run."""
 
 import csv
-import errno
 import os
 import signal
 import subprocess
@@ -16,8 +15,6 @@ try:
 except ImportError as missing:
     print(f"not run: a module is missing: {missing}")
     sys.exit(77)
-
-from whole_file import write_whole
 
 SCRIPT = Path(__file__).with_name("to_csv.py")
 
@@ -105,37 +102,12 @@ def test_it_ends_quietly_where_nobody_reads_on(folder):
     assert (done.returncode, done.stderr) == (-signal.SIGPIPE, ""), done
 
 
-def test_a_file_that_cannot_be_written_is_named_and_not_the_hidden_one(folder):
-    path = folder / "nowhere" / "RUN.csv"
-    try:
-        write_whole(path, lambda file: None)
-    except OSError as error:
-        assert error.filename == str(path), error
-    else:
-        raise AssertionError("nothing was raised")
-
-
-def test_a_full_disk_is_told_with_the_name_of_the_file(folder):
-    def write(file):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    try:
-        write_whole(folder / "full.csv", write)
-    except OSError as error:
-        assert error.filename == str(folder / "full.csv"), error
-        assert not list(folder.glob(".swarmpi*"))
-    else:
-        raise AssertionError("nothing was raised")
-
-
 def main():
     with tempfile.TemporaryDirectory() as name:
         test_all_tables_come_back_bit_by_bit(Path(name))
         test_some_tables_into_another_folder(Path(name))
         test_refused(Path(name))
         test_it_ends_quietly_where_nobody_reads_on(Path(name))
-        test_a_file_that_cannot_be_written_is_named_and_not_the_hidden_one(Path(name))
-        test_a_full_disk_is_told_with_the_name_of_the_file(Path(name))
     print("to_csv.py: all good")
 
 

@@ -26,7 +26,7 @@ import numpy as np
 from text_files import Texts, files_below
 from tokenizer_file import open_tokenizer, vocabulary_of
 from trouble import Trouble, exit_status
-from whole_file import whole_file, write_whole
+from whole_file import whole_file, write_text
 from whole_text_tokens import tokens_of
 
 FORMAT = "swarmpi tokens 1"
@@ -159,10 +159,9 @@ def convert(arguments):
     texts = Texts(texts_for(path, arguments.texts, arguments.force))
     special = SpecialNames(tokenizer, arguments.end_of_text)
     tokenizer.encode_special_tokens = not arguments.special_tokens
-    with whole_file(path) as hidden:
-        with open(hidden, "wb") as file:
-            out = TokenFile(file, vocabulary)
-            write_tokens(out, tokenizer, texts, end_of_text, special)
+    with whole_file(path) as file:
+        out = TokenFile(file, vocabulary)
+        write_tokens(out, tokenizer, texts, end_of_text, special)
         if out.tokens == 0:
             raise Trouble(f"{path} is not written: no text in UTF-8 was found, or none with tokens")
     passport = {
@@ -178,8 +177,7 @@ def convert(arguments):
         "special_tokens_spelled": dict(special.counts),
         "texts": texts.files,
     }
-    text = json.dumps(passport, indent=2) + "\n"
-    write_whole(passport_of(path), lambda file: file.write(text.encode()))
+    write_text(passport_of(path), json.dumps(passport, indent=2) + "\n")
     return passport, texts, list(special.report(tokenizer))
 
 

@@ -9,13 +9,19 @@ little-endian, no header.
 """
 
 import argparse
+import sys
+from pathlib import Path
 
 import numpy
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "postprocess"))
+
+from whole_file import write_whole
 
 BLOCK = 64
 
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-parser.add_argument("out")
+parser.add_argument("out", type=Path)
 parser.add_argument("--tokens", type=int, default=20_000_000)
 parser.add_argument("--vocab", type=int, default=50257)
 parser.add_argument("--seed", type=int, default=1)
@@ -29,7 +35,7 @@ drawn = numpy.searchsorted(sums, random.random((blocks, 1, BLOCK), dtype=numpy.f
 names = random.permutation(options.vocab)  # frequent tokens anywhere in the vocabulary
 drawn = names[numpy.minimum(drawn, options.vocab - 1)]
 tokens = numpy.repeat(drawn, 2, axis=1).reshape(-1)[: options.tokens].astype("<u2")
-tokens.tofile(options.out)
+write_whole(options.out, lambda file: file.write(tokens.data))
 entropy = -(weights / weights.sum() * numpy.log(weights / weights.sum())).sum()
 said = f"{len(tokens)} tokens below {options.vocab}, entropy of one {entropy:.2f} nats"
 print(f"{options.out}: {said}")

@@ -6,9 +6,11 @@ $SWARMPI names the program; without it the one in this checkout's build/ is take
 import os
 import random
 import subprocess
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "postprocess"))  # tools write files by its whole_file.py
 BINARY = os.environ.get("SWARMPI") or str(ROOT / "build" / "swarmpi")
 if os.sep in BINARY:  # tests run it in other working directories
     BINARY = os.path.abspath(BINARY)

@@ -26,6 +26,7 @@ if __name__ == "__main__":  # also when run by hand
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from harness.program import BINARY, DEADLINE_S, ROOT
+from whole_file import write_text
 
 
 def add_option(parser):
@@ -73,7 +74,7 @@ def write(path, what, figures, samples=None, tool=None, program=BINARY):
     record["figures"] = figures
     if samples is not None:
         record["samples"] = samples
-    Path(path).write_text(json.dumps(record, indent=1) + "\n", encoding="ascii")
+    write_text(path, json.dumps(record, indent=1) + "\n")
 
 
 def found_in(line):

@@ -295,6 +295,7 @@ def plot(path, rows):
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt  # pylint: disable=import-outside-toplevel
+    from picture_file import picture_at, save  # pylint: disable=import-outside-toplevel
 
     figure, axes = plt.subplots(figsize=(5.5, 5))
     rates = [row["real_tokens_per_s"] for row in rows]
@@ -318,7 +319,7 @@ def plot(path, rows):
     axes.legend(fontsize=8)
     axes.set_title("Grey: within 10 %", fontsize=9)
     figure.tight_layout()
-    figure.savefig(path, dpi=120)
+    save(figure, picture_at(Path(path)), 120)
 
 
 def report(options, cases, constants):

@@ -30,11 +30,17 @@ import gc
 import json
 import math
 import statistics
+import sys
 import time
+from pathlib import Path
 
 import torch
 from torch import nn
 from torch.nn import functional
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "postprocess"))
+
+from whole_file import write_text
 
 
 class Layer(nn.Module):
@@ -315,8 +321,7 @@ def main():
                     "date": datetime.date.today().isoformat(),
                     "results": results,
                 }
-                with open(options.json, "w", encoding="ascii") as file:
-                    json.dump(record, file, indent=1)
+                write_text(options.json, json.dumps(record, indent=1))
 
 
 main()

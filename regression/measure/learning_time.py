@@ -224,6 +224,7 @@ def draw(path, rows):
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt  # pylint: disable=import-outside-toplevel
+    from picture_file import picture_at, save  # pylint: disable=import-outside-toplevel
 
     names = {"host": "on one host", "link": f"over {LINK.delay_ms} ms, {LINK.rate_mbit} Mbit/s"}
     figure, (repaired, serves) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
@@ -251,7 +252,7 @@ def draw(path, rows):
         axes.set_xlabel("state of the stage, MB")
         axes.legend(frameon=False)
         axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=100)
+    save(figure, picture_at(Path(path)), 100)
 
 
 def main():

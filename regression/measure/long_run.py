@@ -155,6 +155,7 @@ def draw(path, samples, memory):
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt  # pylint: disable=import-outside-toplevel
+    from picture_file import picture_at, save  # pylint: disable=import-outside-toplevel
 
     figure, axes = plt.subplots(2, 2, figsize=(9, 5), layout="constrained")
     steps = [sample["steps"] / 1000 for sample in samples]
@@ -170,7 +171,7 @@ def draw(path, samples, memory):
     most = 1.2 * max([mb for _, mb in memory], default=1)
     label = "memory of its leader (MB)"
     axes[1][1].set(xlabel="thousand steps of a swarm", ylabel=label, ylim=(0, most))
-    figure.savefig(path, dpi=120)
+    save(figure, picture_at(Path(path)), 120)
 
 
 def main():

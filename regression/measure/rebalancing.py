@@ -119,6 +119,7 @@ def plot(path, run, dealt):
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
+    from picture_file import picture_at, save
 
     took_s = [b - a for a, b in zip(run.ends_s, run.ends_s[1:])]
     figure, axes = pyplot.subplots(figsize=(8, 3.5), layout="constrained")
@@ -132,7 +133,7 @@ def plot(path, run, dealt):
     axes.plot([], [], color="tab:green", linestyle=":", label="a move begins")
     axes.set(xlabel="run time (s)", ylabel="tokens / s", ylim=(0, None))
     axes.legend(loc="lower left", fontsize="small", framealpha=1)
-    figure.savefig(path, dpi=120)
+    save(figure, picture_at(Path(path)), 120)
 
 
 def main():

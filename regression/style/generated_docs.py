@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 from generated_blocks import BLOCKS, Trouble, read
+from whole_file import write_text
 
 ROOT = Path(__file__).resolve().parents[2]
 RENEW = "regression/style/generated_docs.py --write"
@@ -121,7 +122,7 @@ def renew(root, write, blocks=None):
         new, troubles = renewed(page, text, makers, root, write)
         wrong += troubles
         if write and new != text:
-            (root / page).write_text(new, encoding="utf-8")
+            write_text(root / page, new)
             print(f"{page}: rewritten")
     return wrong + check_version(root)
 

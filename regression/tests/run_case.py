@@ -17,6 +17,9 @@ import sys
 from pathlib import Path
 
 CASES = Path(__file__).resolve().parents[1] / "cases"
+sys.path.append(str(CASES.parents[1] / "postprocess"))
+
+from whole_file import write_whole
 
 
 def tolerance_of(case):
@@ -85,7 +88,7 @@ def main():
             made = simulate(swarmpi, case, work)
         else:
             made = train(swarmpi, case, "reference", work)
-        shutil.copyfile(made, stored)
+        write_whole(stored, lambda file: file.write(made.read_bytes()))
         print(f"stored {stored}")
         return
     if not stored.exists():
