@@ -5,10 +5,10 @@ import tomllib
 from contextlib import contextmanager
 from pathlib import Path
 
-import h5py
 import numpy as np
 
 from format_version import NEWEST_MANIFEST, NEWEST_STAGE, check_run_file, check_version
+from hdf5 import h5py
 from trouble import Trouble
 
 WHAT_TO_NAME = "name a run's folder, its RUN.h5, or a checkpoint such as RUN.checkpoints/step-100"

@@ -4,8 +4,7 @@ version is refused, since its names may mean something else. Needs h5py alone.""
 import re
 from contextlib import contextmanager
 
-import h5py
-
+from hdf5 import h5py
 from trouble import Trouble
 
 NEWEST_RUN, NEWEST_MANIFEST, NEWEST_STAGE = 2, 3, 2  # as in src/io/format_version.hpp

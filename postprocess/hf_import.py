@@ -17,11 +17,11 @@ import re
 import sys
 from pathlib import Path
 
-import h5py
 import numpy as np
 
 from checkpoint import hash_sum
 from gpt2 import EPSILON, OUTER, Model
+from hdf5 import h5py
 from safetensors_file import tensors_of
 from trouble import Trouble, exit_status
 from whole_file import whole_file

@@ -10,10 +10,10 @@ import argparse
 import sys
 from pathlib import Path
 
-import h5py
 import numpy as np
 
 from format_version import opened_run
+from hdf5 import h5py
 from trouble import Trouble, exit_status
 from whole_file import write_csv
 

@@ -2,6 +2,7 @@
 """to_csv.py writes all tables of a run file and refuses all else: 0 if so, 77 if it cannot run."""
 
 import csv
+import fcntl
 import os
 import signal
 import subprocess
@@ -70,6 +71,15 @@ def test_some_tables_into_another_folder(folder):
         assert [path.name for path in csv.iterdir()] == ["RUN.steps.csv"]
 
 
+def test_reads_a_file_when_it_cannot_be_locked(folder):
+    os.environ["HDF5_USE_FILE_LOCKING"] = "TRUE"  # as some sites do
+    with open(folder / "RUN.h5", "rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        done = convert(folder / "RUN.h5", "-o", folder / "locked")
+    del os.environ["HDF5_USE_FILE_LOCKING"]
+    assert done.returncode == 0, done.stderr
+
+
 def test_refused(folder):
     (folder / "text.h5").write_text("step,loss\n")
     with h5py.File(folder / "foreign.h5", "w") as file:
@@ -106,6 +116,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         test_all_tables_come_back_bit_by_bit(Path(name))
         test_some_tables_into_another_folder(Path(name))
+        test_reads_a_file_when_it_cannot_be_locked(Path(name))
         test_refused(Path(name))
         test_it_ends_quietly_where_nobody_reads_on(Path(name))
     print("to_csv.py: all good")

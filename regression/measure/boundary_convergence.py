@@ -21,12 +21,11 @@ import sysconfig
 import tempfile
 from pathlib import Path
 
-import h5py
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # where harness/ is
 
 from harness import record
 from harness.program import BINARY, train_arguments
+from hdf5 import h5py
 
 DECK = """
 [model]

@@ -29,8 +29,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-import h5py
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # where harness/ is
 
 from calibration_decks import CASES, Constants, tokens_of_step, write_deck
@@ -38,6 +36,7 @@ from harness import emulated_hosts, program, record
 from harness.emulated_hosts import EmulatedHosts, Link, ip
 from harness.program import BINARY
 from harness.swarm import Swarm, reports_deaths
+from hdf5 import h5py
 
 KINDS = ("real", "emulated", "simulated")
 FIRST_STEP = 1  # steps before it have connections made

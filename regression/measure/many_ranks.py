@@ -22,14 +22,13 @@ import tempfile
 import time
 from pathlib import Path
 
-import h5py
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # where harness/ is
 
 from harness import program, record
 from harness.processes import lives, wait_for
 from harness.program import BINARY
 from harness.swarm import Swarm, reports_deaths
+from hdf5 import h5py
 
 STAGES = 4
 DEADLINE_S = 580

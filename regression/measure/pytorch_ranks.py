@@ -30,13 +30,12 @@ import tempfile
 import time
 from pathlib import Path
 
-import h5py
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # where harness/ is
 
 from harness import program, record
 from harness.program import BINARY
 from harness.swarm import MPIRUN, Swarm, launch_environment
+from hdf5 import h5py
 from measure import pytorch_speed
 from measure.memory_use import peak_bytes
 from measure.pytorch_speed import MALLOC, SHAPES, Failure, note, positive

@@ -19,13 +19,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-import h5py
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # where harness/ is
 
 from harness import program, record
 from harness.program import BINARY
 from harness.swarm import Swarm, reports_deaths
+from hdf5 import h5py
 
 RANKS, LEFT = 8, 5
 PERIOD_S = 2

@@ -22,12 +22,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-import h5py
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # where harness/ is
 
 from harness import program, record
 from harness.program import BINARY, built
+from hdf5 import h5py
 
 WITNESS = built("simgrid_witness", "SIMGRID_WITNESS")
 DEADLINE_S = 590

@@ -154,7 +154,7 @@ class Speed(NamedTuple):
 
 def speed(command):
     """Of a finished run, without its first steps."""
-    import h5py
+    from hdf5 import h5py
 
     with h5py.File(command[command.index("--out") + 1]) as file:
         took_s = np.diff(file["steps/time_s"][:])[WARM_UP_STEPS:]
@@ -266,7 +266,7 @@ def idle(place):
 
 
 def uneven(place):
-    import h5py
+    from hdf5 import h5py
 
     flops = program.run("check", place.deck(SMALL, EMULATED)).stdout
     per_token = next(line for line in flops.splitlines() if "FLOPs per token" in line).split()

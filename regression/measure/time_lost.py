@@ -20,12 +20,11 @@ import tempfile
 import time
 from pathlib import Path
 
-import h5py
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # where harness/ is
 
 from harness import record
 from harness.swarm import reports_deaths
+from hdf5 import h5py
 from measure.recovery_time import WatchedSwarm, quantiles_ms, show
 
 WORKERS = 8
