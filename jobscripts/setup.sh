@@ -7,6 +7,7 @@
 # needs no network.
 # Exit status: 0 ready; 1 a step failed (its log is named); 2 something that only you can change.
 set -euo pipefail
+export LC_ALL=C  # programs print numbers and messages in one way
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 build=$root/build

@@ -194,11 +194,10 @@ read_verdict() {
 
 # What the system says of a file of a megabyte in a folder; nothing where the folder hangs.
 trouble_of() {  # folder
-  local probe=$1/probe.$SLURM_JOB_ID answer
+  local probe=$1/probe.$SLURM_JOB_ID.$RANDOM answer
   # A process that hangs in a dead file system may outlive even KILL: `read` does not wait for it.
   IFS= read -r -d '' -t $((probe_s + 5)) answer < <(
-    export LC_ALL=C
-    timeout -k 1 "$probe_s" dd if=/dev/zero of="$probe" bs=1048576 count=1 conv=fsync 2>&1
+    timeout -k 1 "$probe_s" dd if=/dev/zero of="$probe" bs=1048576 count=1 conv=excl,fsync 2>&1
     rm -f "$probe"
   )
   printf '%s' "$answer"

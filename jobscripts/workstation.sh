@@ -69,7 +69,7 @@ choose_folder() {
     run=$base-$((number + 1))
   fi
   mkdir -p "$run" || bad_input "cannot write to $run"
-  has_run "$run" || cp "$deck" "$run/deck.toml"
+  has_run "$run" || write_whole "$run/deck.toml" cat "$deck"
 }
 
 prepare_data() {
@@ -169,15 +169,15 @@ train_with_deaths() {
   local first=$run took_s
   run=$first/deaths
   mkdir -p "$run"
-  cp "$first/deck.toml" "$run/deck.toml"
-  if [[ ! -s $run/deaths.csv ]]; then
+  write_whole "$run/deck.toml" cat "$first/deck.toml"
+  if ! has_run "$run"; then
     took_s=$(swarmpi info "$first/RUN.h5" |
       awk '/^wall time/ && $4 == "h" { print 3600 * $3 + 60 * $5 }
            /^wall time/ && $4 == "min" { print 60 * $3 + $5 }
            /^wall time/ && $4 == "s" { print $3 }')
-    awk -v s="$took_s" 'BEGIN {
+    write_whole "$run/deaths.csv" awk -v s="$took_s" 'BEGIN {
       print "time_s,event,peer"
-      printf "%.2f,kill,3\n%.2f,kill,4\n%.2f,kill,0\n", s / 20, s / 20, s / 10 }' >"$run/deaths.csv"
+      printf "%.2f,kill,3\n%.2f,kill,4\n%.2f,kill,0\n", s / 20, s / 20, s / 10 }'
   fi
   ranks=6
   printf '\nThe same on %s ranks, of which three are killed:\n\n' "$ranks"
@@ -204,8 +204,8 @@ if [[ -n $main_job && $status == 0 ]] && survives_deaths; then train_with_deaths
 [[ ! -e $run/RUN.h5 ]] || python3 postprocess/plot_run.py "$run/RUN.h5" -o "$run/run.png" >/dev/null
 # Byte text can be asked to go on from words; a deck of other tokens cannot.
 if [[ $status == 0 && ! -s $run/sample.txt ]] && ! grep -q '^ *format *= *"tokens' "$deck"; then
-  swarmpi sample "$run/checkpoints" --prompt "This program is " -n 600 >"$run/sample.txt.new"
-  mv "$run/sample.txt.new" "$run/sample.txt"
+  write_whole "$run/sample.txt" \
+    swarmpi sample "$run/checkpoints" --prompt "This program is " -n 600
 fi
 if [[ $status == 0 && -s $run/sample.txt ]]; then
   printf '\nA sample of what the model writes:\n\n'

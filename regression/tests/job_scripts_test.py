@@ -4,6 +4,7 @@ slurm_test.py has whole jobs.
 """
 
 import os
+import shutil
 import subprocess
 import unittest
 
@@ -105,6 +106,13 @@ class FullDisk(JobScript):
         self.assertFalse(self.is_full())
         self.fake("dd", "echo 'dd: error writing: Disk quota exceeded' >&2; exit 1")
         self.assertTrue(self.is_full())
+
+    def test_the_probe_follows_no_link(self):
+        self.write("precious", "mine")
+        os.symlink(self.path("precious"), self.path("run", "probe.7"))
+        self.bash(f"{FIND_RUN}; probe_s=1; trouble_of $run")
+        with open(self.path("precious"), encoding="ascii") as file:
+            self.assertEqual(file.read(), "mine")
 
     def test_another_trouble_is_not_taken_for_it(self):
         self.fake("dd", "echo 'dd: failed to open: Stale file handle' >&2; exit 1")
@@ -289,6 +297,93 @@ class Fruitless(JobScript):
         os.utime(self.path("started"), (1, 1))
         self.write("run/checkpoints/step-8/manifest")
         self.assertEqual([self.end_of_a_start() for _ in range(4)], ["0"] * 4)
+
+
+class WriteWhole(JobScript):
+    """Files that a script makes of what a command prints."""
+
+    def contents(self):
+        found = {}
+        for name in os.listdir(self.path("run")):
+            if name != "checkpoints":
+                with open(self.path("run", name), encoding="ascii") as file:
+                    found[name] = file.read()
+        return found
+
+    def test_a_failed_command_leaves_the_old_file(self):
+        for command in ("echo old", "{ echo half; false; }"):
+            self.bash(f"made() {{ {command}; }}; write_whole run/file made")
+            self.assertEqual(self.contents(), {"file": "old\n"})
+
+    def test_a_link_is_replaced_and_not_written_through(self):
+        self.write("precious", "mine")
+        os.symlink(self.path("precious"), self.path("run", "file"))
+        self.bash("umask 027; write_whole run/file echo new")
+        self.assertEqual(self.contents(), {"file": "new\n"})
+        self.assertEqual(os.stat(self.path("run", "file")).st_mode & 0o777, 0o640)
+        with open(self.path("precious"), encoding="ascii") as file:
+            self.assertEqual(file.read(), "mine")
+
+
+class Workstation(JobScript):
+    """workstation.sh in a checkout whose programs are made up."""
+
+    SWARMPI = """
+case $1 in
+  train) mkdir "$4.journal"; echo "term 1" >"$4.journal/complete"; : >"$4.journal/term-1" >"$4" ;;
+  info) echo "wall time 12.5 s"; echo "lost 3 peers" ;;
+  sample) echo "a sample" ;;
+esac"""
+    # As awk is where a language has decimal commas.
+    AWK = """case $LC_ALL in C) exec {awk} "$@" ;; esac
+{awk} "$@" | sed 's/\\([0-9]\\)\\.\\([0-9]\\)/\\1,\\2/g'"""
+
+    def setUp(self):
+        super().setUp()
+        for name in ("workstation.sh", "run_marks.sh"):
+            shutil.copy(ROOT / "jobscripts" / name, self.path_of("root/jobscripts/" + name))
+        for name in ("jobscripts/setup.sh", "build/env.sh"):
+            self.write("root/" + name)
+        for name in ("inputs/quickstart.toml", "build/data/quickstart.bin"):
+            self.write("root/" + name, "# something\n")
+        self.fake("swarmpi", self.SWARMPI)
+        self.fake("mpirun", 'case $1 in --version) echo "mpirun (Open MPI) 5.0.11"; exit ;; esac\n'
+                  'while [ "$1" != swarmpi ]; do shift; done\nexec "$@"')
+        self.fake("python3", "exit 0")
+        self.fake("awk", self.AWK.format(awk=shutil.which("awk")))
+
+    def path_of(self, name):
+        path = self.path(*name.split("/"))
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return path
+
+    def deaths(self):
+        done = subprocess.run(
+            ["bash", self.path("root", "jobscripts", "workstation.sh")],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env={**os.environ, "PATH": f"{self.path('bin')}:{os.environ['PATH']}", "LC_ALL": "de"},
+            timeout=DEADLINE_S,
+            check=False,
+            text=True,
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(self.path_of("root/runs/quickstart/deaths/deaths.csv"), encoding="ascii") as file:
+            return file.read().splitlines()
+
+    def test_decks_have_decimal_points_when_the_language_has_commas(self):
+        rows = ["time_s,event,peer", "0.62,kill,3", "0.62,kill,4", "1.25,kill,0"]
+        self.assertEqual(self.deaths(), rows)
+
+    def test_a_trace_that_no_run_has_used_is_made_again(self):
+        self.write("root/runs/quickstart/deaths/deaths.csv", "time_s,event,peer\n0,62,kill,3\n")
+        self.assertIn("0.62,kill,3", self.deaths())
+
+    def test_a_trace_that_a_run_has_used_is_kept(self):
+        self.write("root/runs/quickstart/deaths/deaths.csv", "kept\n")
+        self.write("root/runs/quickstart/deaths/RUN.h5.journal/term-1")
+        self.write("root/runs/quickstart/deaths/RUN.h5.journal/complete", "term 1\n")
+        self.assertEqual(self.deaths(), ["kept"])
 
 
 class Complete(JobScript):
