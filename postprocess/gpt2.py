@@ -79,6 +79,7 @@ class Model:
             "model_type": "gpt2",
             "vocab_size": self.vocab,
             "n_positions": self.context,
+            "n_ctx": self.context,  # older name, which converters of other programs ask for
             "n_embd": self.width,
             "n_layer": self.layers,
             "n_head": self.heads,

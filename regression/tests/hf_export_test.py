@@ -5,6 +5,8 @@ held-out loss that the program has stored. Whatever it reads otherwise than the 
 shows in that loss: that is tested as well.
 """
 
+import contextlib
+import fcntl
 import json
 import os
 import random
@@ -125,6 +127,19 @@ class Export(SwarmpiTest):
                 config, tensors = self.exported(folder, name + "-hf")
                 self.assertEqual(len(tensors), 5 + 12 * config["n_layer"])
                 self.assertLess(self.error(config, tensors, of_the_run), LARGEST_ERROR)
+
+    def test_reads_files_when_they_cannot_be_locked(self):
+        folder, _ = self.trained("plain")
+        with contextlib.ExitStack() as files:
+            for path in Path(self.path("plain")).rglob("*"):
+                if path.is_file():
+                    fcntl.flock(files.enter_context(open(path, "rb")), fcntl.LOCK_EX)
+            self.exported(self.path("plain", "RUN.h5"), "of-run")
+            self.exported(folder, "of-folder")
+
+    def test_config_has_the_context_under_its_old_name_too(self):
+        config, _ = self.exported(self.trained("plain")[0], "hf")
+        self.assertEqual((config["n_ctx"], config["n_positions"]), (CONTEXT, CONTEXT))
 
     def test_whatever_is_read_wrongly_shows(self):
         folder, of_the_run = self.trained("plain")
