@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# How the job scripts read the journal of a run and write files; they source it.
+# How the job scripts read the journal of a run, write files, and look for room; they source it.
 
 # Programs print numbers and messages in one way, whatever the language of the user.
 export LC_ALL=C
@@ -26,4 +26,26 @@ write_whole() {  # path, command...
     rm -f "$hidden"
     return 1
   fi
+}
+
+no_room='No space left on device|Disk quota exceeded'
+probe_s=20
+
+# What the system says of a file of a megabyte in a folder; nothing where the folder hangs.
+trouble_of() {  # folder
+  local probe=$1/probe.$$.$RANDOM answer
+  # A process that hangs in a dead file system may outlive even KILL: `read` does not wait for it.
+  IFS= read -r -d '' -t $((probe_s + 5)) answer < <(
+    timeout -k 1 "$probe_s" dd if=/dev/zero of="$probe" bs=1048576 count=1 conv=excl,fsync 2>&1
+    rm -f "$probe"
+  )
+  printf '%s' "$answer"
+}
+
+has_no_room() { [[ $(trouble_of "$1") =~ $no_room ]]; }  # folder
+
+# mpirun itself names no folder: "listener thread failed to start", status 213, or a bus error.
+session_needs_room() {
+  echo "no room left in ${TMPDIR:-/tmp}, where mpirun keeps its session: free some, or set TMPDIR\
+ to another folder"
 }

@@ -11,7 +11,6 @@ most_fruitless=3
 crash_pause_s=10
 requeue_tries=3
 requeue_pause_s=5
-probe_s=20
 
 # shellcheck source=jobscripts/run_marks.sh
 . "$(dirname "${BASH_SOURCE[0]}")/run_marks.sh"
@@ -159,6 +158,7 @@ start_training() {
   [[ -z ${THREADS:-} ]] || arguments+=(--set "compute.threads=$THREADS")
   add_settings
   touch "$started" || end 2 "cannot write to $run"
+  ! has_no_room "${TMPDIR:-/tmp}" || end 3 "$(session_needs_room)"
   log_begin=$(log_bytes)
   # No `timeout` before it: that would die of USR1.
   "${launch[@]}" swarmpi train "${arguments[@]}" </dev/null &
@@ -192,28 +192,17 @@ read_verdict() {
   fi
 }
 
-# What the system says of a file of a megabyte in a folder; nothing where the folder hangs.
-trouble_of() {  # folder
-  local probe=$1/probe.$SLURM_JOB_ID.$RANDOM answer
-  # A process that hangs in a dead file system may outlive even KILL: `read` does not wait for it.
-  IFS= read -r -d '' -t $((probe_s + 5)) answer < <(
-    timeout -k 1 "$probe_s" dd if=/dev/zero of="$probe" bs=1048576 count=1 conv=excl,fsync 2>&1
-    rm -f "$probe"
-  )
-  printf '%s' "$answer"
-}
-
 # Whether the run has ended for want of room, or there is none now. On a full disk there may be
 # neither mark nor log: a probe tells.
 disk_is_full() {
-  local full='No space left on device|Disk quota exceeded|no room' folder
+  local full="$no_room|no room" folder
   if [[ -n $why ]]; then
     [[ ! $why =~ $full ]] || return 0
   elif [[ $(messages) =~ $full ]]; then
     return 0
   fi
   for folder in "$run" "$run/checkpoints"; do
-    [[ ! $(trouble_of "$folder") =~ $full ]] || return 0
+    if has_no_room "$folder"; then return 0; fi
   done
   return 1
 }

@@ -90,6 +90,7 @@ survives_deaths() {
 choose_launch() {
   launch=()
   [[ $ranks -gt 1 ]] || return 0
+  ! has_no_room "${TMPDIR:-/tmp}" || bad_input "$(session_needs_room)"
   case $(mpirun --version 2>/dev/null) in
     "") bad_input "there is no mpirun for -n $ranks" ;;
     *"(Open MPI) 5."*) launch=(mpirun --with-ft ulfm --map-by node:oversubscribe -n "$ranks") ;;

@@ -114,6 +114,17 @@ class FullDisk(JobScript):
         with open(self.path("precious"), encoding="ascii") as file:
             self.assertEqual(file.read(), "mine")
 
+    def test_a_full_folder_for_sessions_is_named(self):
+        self.fake("dd", "echo 'dd: error writing: No space left on device' >&2; exit 1")
+        said = self.bash(
+            f"{FIND_RUN}; launch=(echo started); (start_training; wait); echo $?",
+            DECK=self.deck,
+            TMPDIR="/full",
+        )
+        self.assertEqual(said, "3")
+        with open(self.path("log"), encoding="ascii") as file:
+            self.assertIn("no room left in /full, where mpirun keeps its session", file.read())
+
     def test_another_trouble_is_not_taken_for_it(self):
         self.fake("dd", "echo 'dd: failed to open: Stale file handle' >&2; exit 1")
         self.assertFalse(self.is_full())
@@ -357,16 +368,20 @@ esac"""
         os.makedirs(os.path.dirname(path), exist_ok=True)
         return path
 
-    def deaths(self):
-        done = subprocess.run(
-            ["bash", self.path("root", "jobscripts", "workstation.sh")],
+    def run_script(self, *arguments, **variables):
+        path = f"{self.path('bin')}:{os.environ['PATH']}"
+        return subprocess.run(
+            ["bash", self.path("root", "jobscripts", "workstation.sh"), *arguments],
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            env={**os.environ, "PATH": f"{self.path('bin')}:{os.environ['PATH']}", "LC_ALL": "de"},
+            env={**os.environ, "PATH": path, **variables},
             timeout=DEADLINE_S,
             check=False,
             text=True,
         )
+
+    def deaths(self):
+        done = self.run_script(LC_ALL="de")
         self.assertEqual(done.returncode, 0, done.stderr)
         with open(self.path_of("root/runs/quickstart/deaths/deaths.csv"), encoding="ascii") as file:
             return file.read().splitlines()
@@ -378,6 +393,12 @@ esac"""
     def test_a_trace_that_no_run_has_used_is_made_again(self):
         self.write("root/runs/quickstart/deaths/deaths.csv", "time_s,event,peer\n0,62,kill,3\n")
         self.assertIn("0.62,kill,3", self.deaths())
+
+    def test_a_full_folder_for_sessions_is_named(self):
+        self.fake("dd", "echo 'dd: error writing: No space left on device' >&2; exit 1")
+        done = self.run_script("-n", "2", TMPDIR="/full")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("no room left in /full, where mpirun keeps its session", done.stderr)
 
     def test_a_trace_that_a_run_has_used_is_kept(self):
         self.write("root/runs/quickstart/deaths/deaths.csv", "kept\n")
