@@ -20,13 +20,15 @@ from harness.test_case import DisturbedSwarmTest
 class Told(DisturbedSwarmTest):
     """A swarm that is asked to stop, or a rank that is asked to leave, does so; no work is lost."""
 
-    def test_usr1_to_mpirun_stops_with_a_checkpoint(self):
-        swarm, _, _ = self.started("stopped")
-        os.kill(children(swarm)[0], signal.SIGUSR1)
-        status, _, err = swarm.result(20)
-        self.assertEqual(status, 3, err)
-        self.assertEqual(err.count("--resume"), 1, err)
-        self.assert_resumes("stopped", ranks=3)
+    def test_a_notice_to_mpirun_stops_with_a_checkpoint(self):
+        for notice in (signal.SIGUSR1, signal.SIGUSR2):
+            with self.subTest(notice=notice):
+                swarm, _, _ = self.started(notice.name)
+                os.kill(children(swarm)[0], notice)
+                status, _, err = swarm.result(20)
+                self.assertEqual(status, 3, err)
+                self.assertEqual(err.count("--resume"), 1, err)
+                self.assert_resumes(notice.name, ranks=3)
 
     @unittest.skipUnless(reports_deaths(), "this MPI reports no deaths")
     def test_usr1_to_one_rank_lets_it_go(self):

@@ -1,5 +1,6 @@
 #include "runtime/signals.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
@@ -16,9 +17,17 @@ const char* signal_name(int signal) {
       return "interrupted (SIGINT)";
     case SIGTERM:
       return "asked to terminate (SIGTERM)";
+    case SIGUSR2:
+      return "asked to stop (SIGUSR2)";
+    case SIGXCPU:
+      return "limit of CPU time (SIGXCPU)";
     default:
       return "asked to stop (SIGUSR1)";
   }
+}
+
+bool is_notice(int signal) {
+  return std::find(kNotices.begin(), kNotices.end(), signal) != kNotices.end();
 }
 
 [[noreturn]] void die_of(int signal) {
@@ -36,7 +45,7 @@ const char* signal_name(int signal) {
 SignalWatch::SignalWatch(Inbox& inbox, bool launched) : inbox_(inbox) {
   sigemptyset(&watched_);
   sigaddset(&watched_, SIGINT);
-  sigaddset(&watched_, SIGUSR1);
+  for (const int notice : kNotices) sigaddset(&watched_, notice);
   if (!launched) sigaddset(&watched_, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &watched_, &before_);
   thread_ = std::thread([this] { watch(); });
@@ -57,7 +66,7 @@ void SignalWatch::watch() {
     if (signal < 0) continue;
     if (!delivering_) die_of(signal);
     if (asked_s && clock.now_s() - *asked_s < kSameRequestS) continue;
-    if (asked_s && signal != SIGUSR1) die_of(signal);
+    if (asked_s && !is_notice(signal)) die_of(signal);
     if (!asked_s) asked_s = clock.now_s();
     inbox_.post(StopRequested{signal_name(signal)});
   }

@@ -1,9 +1,10 @@
 #pragma once
-// Signals as events: INT, TERM and USR1 ask for a checkpoint and a stop. Before there is anything
-// to save, and at a second INT or TERM, the process dies of the signal.
+// Signals as events: INT, TERM, and the notices of batch systems ask for a checkpoint and a stop.
+// Before there is anything to save, and at a second INT or TERM, the process dies of the signal.
 
 #include <csignal>
 
+#include <array>
 #include <atomic>
 #include <thread>
 
@@ -14,6 +15,9 @@ namespace swarmpi {
 /// A signal that follows another this soon asks for nothing more: `timeout` sends its own to the
 /// process, and once more to its group.
 inline constexpr double kSameRequestS = 0.5;
+
+/// By which batch systems announce the end of a job, or of its CPU time.
+inline constexpr std::array kNotices{SIGUSR1, SIGUSR2, SIGXCPU};
 
 /// Watches for stop signals while it lives. Must be made before any other thread, for threads
 /// inherit the signal mask. One in a process.

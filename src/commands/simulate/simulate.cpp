@@ -40,7 +40,7 @@ void interrupt(int signal) {
   raise(signal);
 }
 
-// INT, TERM and USR1 (of a scheduler).
+// INT, TERM, and the notices of batch systems.
 class Interrupts {
  public:
   Interrupts() {
@@ -56,7 +56,7 @@ class Interrupts {
   Interrupts& operator=(const Interrupts&) = delete;
 
  private:
-  static constexpr std::array kSignals = {SIGINT, SIGTERM, SIGUSR1};
+  static constexpr std::array kSignals = {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU};
   std::array<struct sigaction, kSignals.size()> before_{};
 };
 

@@ -160,7 +160,10 @@ TEST_F(Simulate, ATimeLimitStopsItWithWhatThereIs) {
 }
 
 TEST_F(Simulate, ASignalEndsItWithWhatThereIs) {
-  for (const auto& [signal, name] : {std::pair{SIGTERM, "term.h5"}, {SIGUSR1, "usr1.h5"}}) {
+  for (const auto& [signal, name] : {std::pair{SIGTERM, "term.h5"},
+                                     {SIGUSR1, "usr1.h5"},
+                                     {SIGUSR2, "usr2.h5"},
+                                     {SIGXCPU, "xcpu.h5"}}) {
     std::thread sender([signal = signal] {
       std::this_thread::sleep_for(std::chrono::milliseconds(500));
       ::kill(::getpid(), signal);

@@ -20,7 +20,7 @@ namespace {
 
 // What it is asked to stop with. A terminal sends INT to the whole group that is in front: the
 // command is in another, or it would be asked twice, which ends it at once.
-constexpr int kStops[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
+constexpr int kStops[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU};
 
 // One that was ignored when this process began stays so: nohup, a job in the background of a
 // script.

@@ -98,7 +98,7 @@ TEST(Child, HasAGroupOfItsOwnAndNothingToRead) {
 TEST(HeldSignals, OneThatComesBetweenTwoChildrenIsNotLost) {
   HeldSignals signals;
   EXPECT_FALSE(signals.take_stop());
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU}) {
     raise(signal);
     EXPECT_TRUE(signals.take_stop()) << signal;
     EXPECT_FALSE(signals.take_stop()) << signal;

@@ -31,7 +31,7 @@ class WithoutSignals {
   WithoutSignals() {
     sigset_t ours;
     sigemptyset(&ours);
-    for (const int signal : {SIGINT, SIGUSR1, SIGUSR2}) sigaddset(&ours, signal);
+    for (const int signal : {SIGINT, SIGUSR1, SIGUSR2, SIGXCPU}) sigaddset(&ours, signal);
     pthread_sigmask(SIG_BLOCK, &ours, &before_);
   }
   ~WithoutSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }

@@ -14,7 +14,7 @@ namespace swarmpi {
 class MpiSession {
  public:
   /// Starts MPI on the calling thread, the only one that may use it from then on. The threads that
-  /// MPI makes take no INT, USR1 and USR2: they are left to this program's own.
+  /// MPI makes take no INT, USR1, USR2 and XCPU: they are left to this program's own.
   /// All ranks must call this: where one exits before, the others wait for `start_limit_s` and die.
   /// So mistakes in the input must be found either by all ranks before, or after the start. The
   /// limit is half an hour because hosts that load programs and data from one busy disk are slow;
