@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace swarmpi {
+namespace swarmpi::foreign_file_test {
 namespace {
 
 std::string kind_of(std::string_view file) {
@@ -40,4 +40,4 @@ TEST(ForeignFile, IsUnknownWithoutAWholeSignature) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::foreign_file_test

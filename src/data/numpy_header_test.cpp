@@ -6,7 +6,7 @@
 
 #include "data/token_format.hpp"
 
-namespace swarmpi {
+namespace swarmpi::numpy_header_test {
 namespace {
 
 /// A file as numpy.save() writes it.
@@ -99,4 +99,4 @@ TEST(NumpyHeader, IsDamagedWhenCutAnywhere) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::numpy_header_test

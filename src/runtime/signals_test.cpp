@@ -10,7 +10,7 @@
 #include <string>
 #include <variant>
 
-namespace swarmpi {
+namespace swarmpi::signals_test {
 namespace {
 
 // What a stop is asked for by, after these signals, half a second and more apart.
@@ -54,4 +54,4 @@ TEST_F(SignalWatchDeathTest, SurvivesNoticesThatFollowANotice) {
 }
 
 }  // namespace
-}  // namespace swarmpi
+}  // namespace swarmpi::signals_test
