@@ -362,6 +362,22 @@ TEST(Dataset, NamesFilesOfOtherFormats) {
                 ": is compressed by gzip, not a file of 16-bit tokens: unpack it (gunzip -k)");
 }
 
+TEST(Dataset, DoubtsAFileWhoseTokensExceedTheVocabulary) {
+  const DataFolder folder;
+  std::vector<std::uint32_t> tokens(1001);
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    tokens[i] = __builtin_bswap32(static_cast<std::uint32_t>(i * i % 900));
+  }
+  Config config = small_config({folder.write_u32("swapped.bin", tokens)});
+  config.data.format = DataFormat::tokens_u32;
+  config.model.vocab = 1000;
+  EXPECT_EQ(problem_of(config),
+            "data.paths: " + config.data.paths[0] +
+                ": token 16777216 at byte 4 is not below model.vocab = 1000; the file looks like "
+                "big-endian 32-bit tokens, but is read as data.format = \"tokens_u32\": if it is, "
+                "numpy.fromfile(\"OLD\", \">u4\").astype(\"<u4\").tofile(\"NEW\")");
+}
+
 TEST(Dataset, ValidatesOnFilesOfTheirOwn) {
   const DataFolder folder;
   const std::string train = numbered_bytes(8 * 500 + 1), held_out = later_bytes(8 * 9 + 3);

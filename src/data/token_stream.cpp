@@ -105,9 +105,10 @@ Status TokenStream::check_tokens(const Part& part, std::int64_t vocab) const {
     if (bad == part.tokens) return {};
     const std::int64_t offset =
         static_cast<std::int64_t>(part.header_bytes) + bad * token_bytes(format_);
-    return bad_file(part.path,
-                    fmt::format("token {} at byte {} is not below model.vocab = {}",
-                                std::int64_t{token_at<Token>(stored, bad)}, offset, vocab));
+    const std::string doubt = part.header_bytes > 0 ? "" : doubt_about(part.file.bytes(), format_);
+    return bad_file(part.path, fmt::format("token {} at byte {} is not below model.vocab = {}{}{}",
+                                           std::int64_t{token_at<Token>(stored, bad)}, offset,
+                                           vocab, doubt.empty() ? "" : "; the file ", doubt));
   });
 }
 
