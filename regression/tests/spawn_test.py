@@ -17,7 +17,7 @@ try:
 except ImportError:
     h5py = None
 
-from harness import emulated_hosts
+from harness import emulated_hosts, small_disks
 from harness.processes import children, lives, runs, wait_for, wait_until_gone
 from harness.program import BINARY, DEADLINE_S, ROOT, built
 from harness.small_disks import missing
@@ -113,6 +113,34 @@ class Spawned(DisturbedSwarmTest):
         for rank in (0, 1, 2):
             os.kill(pids[rank], signal.SIGKILL)
         self.assert_served(self.assert_undisturbed(swarm, run), [7, 11, 15])
+
+    @unittest.skipIf(missing(), missing())
+    def test_starts_nobody_when_mpiruns_session_folder_is_full(self):
+        disk = self.path("sessions")
+        small_disks.make(disk, 16 << 20)
+        self.addCleanup(small_disks.remove, disk)
+        self.slow_down()
+        spawn = ("swarm.stages=2", "swarm.spawn=true", "compute.fidelity=emulated")
+        arguments, run = self.training("full", *self.settings, *spawn, quiet=False)
+        swarm = self.start_swarm(
+            4, *arguments, within=lambda line: ["env", f"TMPDIR={disk}", *line]
+        )
+        pids = self.ranks_of(swarm, 4)
+        self.wait_for_checkpoint("full", 20, swarm)
+        small_disks.fill(disk)
+        os.kill(pids[2], signal.SIGKILL)
+
+        def says_so():
+            with open(run + ".journal/term-1", "rb") as file:
+                return b"no process is started" in file.read()
+
+        wait_for(lambda: swarm.poll() is not None or says_so(), "a start that is not made")
+        self.wait_for_checkpoint("full", self.checkpoints("full")[-1] + 40, swarm)
+        os.kill(children(swarm)[0], signal.SIGUSR1)
+        status, out, err = swarm.result(30)
+        self.assertEqual(status, 3, err)
+        self.assertRegex(out + err, rf"mpirun's session folder {disk}\S* has 0.0 MB free")
+        self.assert_resumes("full")
 
     def test_a_newcomer_dies(self):
         swarm, pids, run = self.started_with_spawn("newcomer")

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
@@ -22,6 +23,23 @@ constexpr double kLongestLaunchS = 5;
 
 // Published by the process that was started, once MPI runs in it.
 std::string ready_name(const std::string& port) { return "swarmpi-ready-" + port; }
+
+// Open MPI's daemon dies of a bus error, and all ranks with it, where its session folder (in
+// $TMPDIR) has no room for what a new process needs: 250 kB for two ranks.
+constexpr std::uintmax_t kSessionBytes = std::uintmax_t{4} << 20;
+
+Status check_session_room() {
+  const char* const folder = std::getenv("PMIX_SERVER_TMPDIR");
+  if (folder == nullptr) return {};
+  std::error_code unknown;
+  const std::filesystem::space_info space = std::filesystem::space(folder, unknown);
+  if (unknown || space.available >= kSessionBytes) return {};
+  return Status::failed(
+      fmt::format("swarm.spawn: no process is started: mpirun's session folder {} has {:.1f} MB "
+                  "free, and {:.1f} MB may be needed; free some",
+                  folder, static_cast<double>(space.available) / 1e6,
+                  static_cast<double>(kSessionBytes) / 1e6));
+}
 
 Status send_text(MPI_Comm comm, const std::string& text) {
   const int code =
@@ -98,6 +116,7 @@ Result<StartedProcess> ProcessStarter::Attempt::start() {
 }
 
 Status ProcessStarter::Attempt::launch() const {
+  if (Status room = check_session_room(); !room.ok()) return room;
   std::error_code unknown;
   const std::string program = std::filesystem::read_symlink("/proc/self/exe", unknown).string();
   const std::string here = std::filesystem::current_path(unknown).string();
