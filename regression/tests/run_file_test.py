@@ -2,6 +2,7 @@
 file and in docs/files.md, and the columns of a table share a coordinate. xarray, pandas and the
 tools of netCDF read it as it is, where they are installed."""
 
+import fcntl
 import os
 import re
 import shutil
@@ -65,6 +66,13 @@ class RunFile(SwarmpiTest):
         self.assertEqual(status, 0, err)
         for name in ("run", "other"):
             self.assertIn(name, table)
+
+    def test_is_read_when_a_site_asks_for_locks_that_cannot_be_had(self):
+        environment = {**os.environ, "HDF5_USE_FILE_LOCKING": "TRUE"}
+        with open(self.run_file, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            status, _, err = self.run_program("info", self.run_file, env=environment)
+        self.assertEqual(status, 0, err)
 
     def test_other_files_in_its_folder_are_no_runs(self):
         weights = os.path.join(os.path.dirname(self.run_file), "weights.h5")

@@ -4,8 +4,9 @@ import os
 import re
 import unittest
 
+from harness.processes import wait_for
 from harness.program import slow_devices, train_arguments
-from harness.swarm import MPIRUN
+from harness.swarm import MPIRUN, launch_environment, reports_deaths
 from harness.test_case import SwarmpiTest, content
 
 
@@ -205,6 +206,37 @@ class Flip(SwarmTest):
     def test_in_a_state_about_to_be_stored_spoils_no_checkpoint(self):
         says = r"checkpoint of step 5: what peer 0 has written"
         self.check(peer=0, checkpoint_every=5, says=says)
+
+
+@unittest.skipUnless(reports_deaths(), "this MPI reports no deaths")
+class Environment(SwarmTest):
+    """Variables that a job script or a site has set for other programs."""
+
+    def test_keeps_the_cpus_of_the_launcher_when_openmp_is_told_to_bind(self):
+        binding = {"OMP_PROC_BIND": "true", "OMP_PLACES": "cores", "GOMP_CPU_AFFINITY": "0"}
+        arguments, run = self.training("bound", "train.steps=1000000", "train.schedule=constant")
+        environment = {**launch_environment(), **binding}
+        swarm = self.start_swarm(2, *arguments, bind=False, env=environment)
+        wait_for(
+            lambda: swarm.poll() is not None or os.path.exists(run + ".journal/term-1"),
+            "the journal",
+        )
+        ranks = swarm.ranks()
+        self.assertEqual(len(ranks), 2)
+        for rank, pid in ranks.items():
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                cpus = os.sched_getaffinity(int(thread))
+                self.assertEqual(cpus, os.sched_getaffinity(0), f"rank {rank}")
+
+    def test_names_transports_that_somebody_has_chosen(self):
+        for name, value in (("OMPI_MCA_pml", "ucx"), ("OMPI_MCA_btl", "tcp")):
+            with self.subTest(name=name):
+                arguments, _ = self.training(value)
+                environment = {**launch_environment(), name: value}
+                _, _, err = self.start_swarm(2, *arguments, env=environment).result()
+                named = [line for line in err.splitlines() if f"{name}={value} " in line]
+                self.assertEqual(len(named), 1, err)
+                self.assertTrue(named[0].startswith("swarmpi: warning: "), err)
 
 
 class Refused(SwarmTest):

@@ -19,6 +19,7 @@
 #include "hardware/device.hpp"
 #include "report/summary.hpp"
 #include "runtime/signals.hpp"
+#include "transport/mpi/settings.hpp"
 
 namespace swarmpi {
 namespace {
@@ -287,6 +288,10 @@ ExitStatus train(const std::variant<TrainOptions, NewcomerOptions>& asked, const
   SignalWatch signals(inbox, !launcher.name.empty());
   survive_file_size_limits();
   const auto* given = std::get_if<TrainOptions>(&asked);
+  if (given != nullptr && launcher.first() && !launcher.alone()) {
+    const std::string others = other_transports();
+    if (!others.empty()) error << "swarmpi: warning: " << others << std::endl;
+  }
   const Result<std::unique_ptr<MpiSession>> opened =
       given != nullptr ? open_session(launcher, starts_processes(*given))
                        : MpiSession::join(std::get<NewcomerOptions>(asked).port);

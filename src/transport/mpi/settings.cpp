@@ -1,10 +1,23 @@
 #include "transport/mpi/settings.hpp"
 
 #include <cstdlib>
+#include <iterator>
+
+#include <fmt/core.h>
 
 #include "transport/mpi/info.hpp"
 
 namespace swarmpi {
+namespace {
+
+// Other transports and coll/han do not get over lost ranks.
+const MpiSetting kTransports[] = {
+    {"OMPI_MCA_pml", "ob1"},
+    {"OMPI_MCA_btl", "self,sm,tcp"},
+    {"OMPI_MCA_coll", "basic,libnbc,tuned,inter,self,ftagree"},
+};
+
+}  // namespace
 
 std::vector<MpiSetting> mpi_settings(std::string_view library, bool fault_tolerant) {
   if (!library.starts_with("Open MPI v5.")) return {};
@@ -24,13 +37,33 @@ std::vector<MpiSetting> mpi_settings(std::string_view library, bool fault_tolera
       {"PRTE_MCA_state_base_recoverable", "1"},
       {"PRTE_MCA_state_base_notify_errors", "1"},
   };
-  if (fault_tolerant) {
-    // Other transports and coll/han do not get over lost ranks.
-    settings.push_back({"OMPI_MCA_pml", "ob1"});
-    settings.push_back({"OMPI_MCA_btl", "self,sm,tcp"});
-    settings.push_back({"OMPI_MCA_coll", "basic,libnbc,tuned,inter,self,ftagree"});
-  }
+  if (fault_tolerant)
+    settings.insert(settings.end(), std::begin(kTransports), std::end(kTransports));
   return settings;
+}
+
+std::string other_transports(std::string_view library, bool fault_tolerant,
+                             const Environment& environment) {
+  if (!library.starts_with("Open MPI v5.") || !fault_tolerant) return "";
+  std::string theirs;
+  std::string ours;
+  for (const MpiSetting& setting : kTransports) {
+    const char* const value = environment(setting.name.c_str());
+    if (value == nullptr || value == setting.value) continue;
+    const char* const comma = theirs.empty() ? "" : ", ";
+    theirs += fmt::format("{}{}={}", comma, setting.name, value);
+    ours += fmt::format("{}{}={}", comma, setting.name, setting.value);
+  }
+  if (theirs.empty()) return "";
+  return fmt::format(
+      "{} (set in the environment or by --mca of mpirun): under --with-ft ulfm only {} is known to "
+      "start and to survive lost ranks; unset it if MPI fails",
+      theirs, ours);
+}
+
+std::string other_transports() {
+  return other_transports(mpi_info().library, launched_fault_tolerant(),
+                          [](const char* name) { return std::getenv(name); });
 }
 
 bool launched_fault_tolerant() {

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
 
 namespace swarmpi::settings_test {
 namespace {
@@ -22,6 +25,25 @@ TEST(MpiSettings, OnlyLibrariesThatKnowThemGetThem) {
 TEST(MpiSettings, TransportsAreChosenOnlyToSurviveLostRanks) {
   EXPECT_EQ(value_of(mpi_settings("Open MPI v5.0.11", true), "OMPI_MCA_pml"), "ob1");
   EXPECT_EQ(value_of(mpi_settings("Open MPI v5.0.11", false), "OMPI_MCA_pml"), "");
+}
+
+TEST(MpiSettings, NamesTransportsThatOthersHaveChosen) {
+  const auto said = [](std::string_view library, bool fault_tolerant,
+                       const std::map<std::string, std::string>& variables) {
+    return other_transports(library, fault_tolerant, [&](const char* name) {
+      const auto found = variables.find(name);
+      return found == variables.end() ? nullptr : found->second.c_str();
+    });
+  };
+  const std::string_view open_mpi = "Open MPI v5.0.11";
+  EXPECT_EQ(said(open_mpi, true, {{"OMPI_MCA_pml", "ucx"}, {"OMPI_MCA_btl", "tcp"}}),
+            "OMPI_MCA_pml=ucx, OMPI_MCA_btl=tcp (set in the environment or by --mca of mpirun): "
+            "under --with-ft ulfm only OMPI_MCA_pml=ob1, OMPI_MCA_btl=self,sm,tcp is known to "
+            "start and to survive lost ranks; unset it if MPI fails");
+  EXPECT_EQ(said(open_mpi, true, {{"OMPI_MCA_pml", "ob1"}, {"OMPI_MCA_btl", "self,sm,tcp"}}), "");
+  EXPECT_EQ(said(open_mpi, true, {}), "");
+  EXPECT_EQ(said(open_mpi, false, {{"OMPI_MCA_pml", "ucx"}}), "");
+  EXPECT_EQ(said("MPICH Version:      4.0.2", true, {{"OMPI_MCA_pml", "ucx"}}), "");
 }
 
 }  // namespace
