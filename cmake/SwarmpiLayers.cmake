@@ -1,10 +1,10 @@
 # swarmpi_layer(NAME FOLDER [ALSO FILE ...] [LINK ...]): a static library of the sources in the
 # folder and below, but for those of layers that are named before (their subfolders, and what they
-# have ALSO), and a test program of its *_test.cpp (GoogleTest) which CTest knows test by test, each
-# under a watchdog.
+# have ALSO), and a test program of its *_test.cpp (GoogleTest) which CTest runs suite by suite,
+# each under a watchdog.
 if(BUILD_TESTING)
   find_package(GTest REQUIRED)
-  include(GoogleTest)
+  include(SwarmpiSuites)
 endif()
 
 # swarmpi_unity(TARGET SOURCE ...): compiles the sources of a folder as one unit, because headers
@@ -62,6 +62,6 @@ function(swarmpi_layer name folder)
     target_compile_definitions(${name}_test PRIVATE SWARMPI_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     # What is tested keeps its flags; its tests compile in 85 % of the time.
     target_compile_options(${name}_test PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O1>)
-    gtest_discover_tests(${name}_test DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 120 LABELS unit)
+    swarmpi_suites(${name})
   endif()
 endfunction()

@@ -4,8 +4,8 @@
 usage: what_did_not_run.py BUILD
 
 Reads what CTest has left in BUILD/Testing/Temporary. A reason is a line `not run: WHY` that a test
-has printed (run_tests.py prints one for each test of a module that was skipped), or what stands
-after GoogleTest's `Skipped`.
+has printed (run_tests.py prints one for each test of a module that was skipped), or what GoogleTest
+prints after `Skipped`. The other tests of that module or suite may have run.
 Exit status: 0 every reason is known (skip_reasons.py) and holds on this machine; 1 one is not
 known, or this machine could have run the test; 2 wrong arguments.
 """
@@ -19,47 +19,44 @@ from harness import skip_reasons  # noqa: E402
 
 HEAD = re.compile(r"^\d+/\d+ Testing: (.*)$", re.MULTILINE)
 OUTPUT = re.compile(r"^Output:\n-+\n(.*?)^<end of output>$", re.MULTILINE | re.DOTALL)
-OF_GOOGLE = re.compile(r"^.+:\d+: Skipped\n(?!\[)(.+)$", re.MULTILINE)
+OF_GOOGLE = re.compile(r"\[  SKIPPED \] (\S+) \(\d+ ms\)")
 OURS = re.compile(r"^not run: (.+)$", re.MULTILINE)
 UNKNOWN = "its output does not say why"
 
 
-def skipped(log, wholly, switched_off=()):
+def of_google(said):
+    """Pairs of a GoogleTest test that was skipped and its reason."""
+    for match in OF_GOOGLE.finditer(said):
+        begin = said.rfind(f"[ RUN      ] {match[1]}\n", 0, match.start())
+        why = re.search(r": Skipped\n(.+)\n", said[begin : match.start()])
+        yield match[1], why[1] if why else UNKNOWN
+
+
+def skipped(log, wholly):
     """Pairs of a test's name and a reason; `wholly` are the tests that CTest calls skipped.
 
-    Those of them that are `switched_off` were not even started, and have no output.
+    CTest starts no command for a test that is switched off, which is one of them.
     """
-    for name in sorted(set(wholly) & set(switched_off)):
-        yield name, skip_reasons.why_switched_off(name)
     pieces = HEAD.split(log)[1:]
-    for name, text in zip(map(str.strip, pieces[::2]), pieces[1::2]):
-        if name in switched_off:
+    names = [name.strip() for name in pieces[::2]]
+    yield from ((name, UNKNOWN) for name in sorted(set(wholly) - set(names)))
+    for name, text in zip(names, pieces[1::2]):
+        if name in wholly and '\nCommand: ""\n' in text:
+            yield name, skip_reasons.why_switched_off(name)
             continue
         output = OUTPUT.search(text)
         said = output[1] if output else ""
-        reasons = OURS.findall(said) or (OF_GOOGLE.findall(said) if name in wholly else [])
-        for reason in reasons or [UNKNOWN] * (name in wholly):
-            # Of a module "TEST: WHY"; the test's name begins with the module's.
+        found = list(of_google(said))
+        module = name.partition(".")[0] + "."  # several tests of CTest may share a module
+        for reason in OURS.findall(said):
+            # A module says "TEST: WHY"; the test's name begins with the module's.
             test, colon, why = reason.partition(": ")
-            yield (test, why) if colon and test.startswith(name + ".") else (name, reason)
+            found.append((test, why) if colon and test.startswith(module) else (name, reason))
+        yield from found or [(name, UNKNOWN)] * (name in wholly)
 
 
 def read(path):
     return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-
-
-def switched_off(build):
-    """The names under which CTest knows GoogleTest's DISABLED_ tests."""
-    names = set()
-    for path in Path(build).glob("**/*_tests.cmake"):
-        listed = read(path)
-        # add_test([=[NAME]=] ...) followed by its properties; DISABLED TRUE is among them.
-        for name, properties in re.findall(
-            r"set_tests_properties\(\s*\[=*\[(.*?)\]=*\]\s+PROPERTIES(.*?)\)\n", listed
-        ):
-            if re.search(r"\bDISABLED TRUE\b", properties):
-                names.add(name)
-    return names
 
 
 def report(pairs, build, reasons=None):
@@ -92,7 +89,7 @@ def main():
         return 0
     disabled = read(folder / "LastTestsDisabled.log").splitlines()  # NUMBER:NAME
     wholly = {line.partition(":")[2] for line in disabled}
-    return 0 if report(skipped(log, wholly, switched_off(build)), build) else 1
+    return 0 if report(skipped(log, wholly), build) else 1
 
 
 if __name__ == "__main__":

@@ -27,10 +27,11 @@ def sources(*folders):
 
 
 def log_of(**tests):
-    """A log of CTest with these tests and what they have printed."""
+    """A log of CTest with these tests and their output; one without output was switched off."""
     return "".join(
-        f"{i}/{len(tests)} Testing: {name}\n{i}/{len(tests)} Test: {name}\nOutput:\n"
-        f"----------\n{said}\n<end of output>\nTest time = 0.1 sec\n"
+        f"{i}/{len(tests)} Testing: {name}\n{i}/{len(tests)} Test: {name}\n"
+        f'Command: "{"" if said is None else name}"\nOutput:\n'
+        f"----------\n{said or ''}\n<end of output>\nTest time = 0.1 sec\n"
         for i, (name, said) in enumerate(tests.items(), 1)
     )
 
@@ -49,26 +50,44 @@ class Skipped(unittest.TestCase):
     def test_a_reason_is_found_wherever_it_stands(self):
         log = log_of(
             module_test="ok\nnot run: module_test.Night.test_tides: there is no moon\nok",
-            of_google="/my files/src/a.cpp:7: Skipped\nthere is no moon\n",
             script="not run: there is no moon",
             silent="",
-            ran="src/a.cpp:7: Skipped\nof a part only, which CTest does not show\n",
+            **{"sea_test.2": "not run: sea_test.Night.test_tides: there is no moon"},
         )
         self.assertEqual(
-            list(skipped(log, {"of_google", "script", "silent"})),
+            list(skipped(log, {"script", "silent"})),
             [
                 ("module_test.Night.test_tides", "there is no moon"),
-                ("of_google", "there is no moon"),
                 ("script", "there is no moon"),
                 ("silent", UNKNOWN),
+                ("sea_test.Night.test_tides", "there is no moon"),
             ],
         )
+
+    def test_finds_google_skips_when_other_tests_of_the_suite_ran(self):
+        said = "".join(
+            f"[ RUN      ] {test}\n[a line of the test\n{why}\n{end} {test} (0 ms)\n"
+            for test, why, end in (
+                ("Night.Stars", "/my files/a.cpp:7: not Skipped", "[       OK ]"),
+                ("Night.Tides/0", "/my files/a.cpp:7: Skipped\nthere is no moon\n", "[  SKIPPED ]"),
+                ("Night.Silent", "a.cpp:7: Skipped\n", "[  SKIPPED ]"),
+            )
+        )
+        listed = "[  SKIPPED ] 2 tests, listed below:\n[  SKIPPED ] Night.Tides/0\n"
+        self.assertEqual(
+            list(skipped(log_of(night=said + listed), set())),
+            [("Night.Tides/0", "there is no moon"), ("Night.Silent", UNKNOWN)],
+        )
+
+    def test_skipped_test_without_an_entry_in_the_log_has_no_reason(self):
+        self.assertEqual(list(skipped(log_of(night="ok"), {"lost"})), [("lost", UNKNOWN)])
 
     def test_what_was_switched_off_needs_a_reason_too(self):
         name = next(iter(skip_reasons.SWITCHED_OFF))
         known = f"All/{name}/bf16"
-        listed = dict(skipped("", {known, "Another.Test"}, {known, "Another.Test", "not chosen"}))
-        self.assertEqual(set(listed), {known, "Another.Test"})
+        off = {known: None, "Another.Test": None}
+        listed = dict(skipped(log_of(**off, not_chosen=None), set(off)))
+        self.assertEqual(set(listed), set(off))
         self.assertEqual(skip_reasons.fault_of(listed[known], "build"), "")
         self.assertIn("no reason", skip_reasons.fault_of(listed["Another.Test"], "build"))
 
