@@ -1,12 +1,13 @@
 """A real Slurm on this machine, to test job scripts: munge, slurmctld, and a slurmd for each node.
 
-Nodes node0, node1, ... are all at 127.0.0.1, each with a host name of its own, so that mpirun takes
-them for hosts and starts its daemons through srun. Partition low is preempted by high, with a
-grace. Needs root and Debian's slurm-wlm and munge; what it starts lies in one folder, and ends with
-stop().
+All nodes are at 127.0.0.1, each with a host name of its own, so that mpirun takes them for hosts
+and starts its daemons through srun. Several clusters may run side by side. Partition low is
+preempted by high, with a grace. Needs root and Debian's slurm-wlm and munge; what it starts lies in
+one folder, and ends with stop().
 """
 
 import os
+import random
 import shutil
 import signal
 import socket
@@ -63,9 +64,15 @@ def missing():
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port below those that the kernel takes for outgoing connections of other tests."""
+    while True:
+        port = random.randrange(10000, 32000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
 
 
 class SlurmCluster:
@@ -73,7 +80,8 @@ class SlurmCluster:
 
     def __init__(self, state, nodes, signals):
         self.state = state
-        self.nodes = [f"node{i}" for i in range(nodes)]
+        # The nodes of other clusters are in the same folder of cgroups.
+        self.nodes = [f"p{os.getpid()}node{i}" for i in range(nodes)]
         self.queued_at_s = None
         self.environment = {
             **os.environ,
