@@ -1,5 +1,7 @@
 """What the end-to-end tests derive from: the real program on tiny decks, every wait bounded."""
 
+import atexit
+import functools
 import glob
 import os
 import select
@@ -141,22 +143,25 @@ class SwarmpiTest(unittest.TestCase):
         self.assertEqual(status, 0, out + err)
 
 
-class ReferenceTest(SwarmpiTest):
-    """Beside each test the run of one process with the same settings, which nobody disturbs.
+@functools.cache
+def undisturbed_run(settings):
+    """The run file of one process with these settings; all tests of this program share it."""
+    folder = tempfile.mkdtemp(prefix="swarmpi-test-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    deck, _ = write_deck(folder)
+    run = os.path.join(folder, "RUN.h5")
+    program.run(*train_arguments(deck, run, *settings))
+    return run
 
-    It is the same for all tests of a class, and trained once for all of them.
-    """
+
+class ReferenceTest(SwarmpiTest):
+    """A test that compares its runs with an undisturbed run of one process."""
 
     settings = ()
 
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        folder = tempfile.mkdtemp(prefix="swarmpi-test-")
-        cls.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
-        deck, _ = write_deck(folder)
-        cls.reference = os.path.join(folder, "RUN.h5")
-        program.run(*train_arguments(deck, cls.reference, *cls.settings))
+    @property
+    def reference(self):
+        return undisturbed_run(self.settings)
 
 
 @unittest.skipUnless(MPIRUN, "there is no mpirun")

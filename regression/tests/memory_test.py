@@ -3,6 +3,7 @@
 The program under test is $SWARMPI, its launcher $SWARMPI_MPIRUN.
 """
 
+import math
 import os
 import re
 import signal
@@ -25,7 +26,7 @@ class MemoryTest(DisturbedSwarmTest):
 
     settings = (
         *MODEL,
-        "train.steps=300",
+        "train.steps=150",
         "output.checkpoint_every=20",
         "output.validate_every=0",
     )
@@ -42,7 +43,7 @@ class MemoryTest(DisturbedSwarmTest):
         """The least that each of so many peers must be allowed for the run to begin."""
         too_little, enough = 1e4, 1e9
         while enough - too_little > enough / 500:
-            middle = (too_little + enough) / 2
+            middle = math.sqrt(too_little * enough)
             if "cannot hold all stages" in self.check(middle, peers, *settings):
                 too_little = middle
             else:

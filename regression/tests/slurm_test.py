@@ -12,9 +12,9 @@ import tempfile
 import unittest
 
 from harness import program, slurm_cluster, small_disks
-from harness.program import BINARY, ROOT, train_arguments, with_settings, write_deck
+from harness.program import BINARY, ROOT, train_arguments, with_settings
 from harness.swarm import MPIRUN, reports_deaths
-from harness.test_case import SwarmpiTest
+from harness.test_case import ReferenceTest
 
 # The same bits take half a minute on any machine, or as many times as long.
 SLOW = """
@@ -40,10 +40,8 @@ def has_ucx():
 
 @unittest.skipIf(slurm_cluster.missing(), slurm_cluster.missing())
 @unittest.skipUnless(reports_deaths(), "there is no MPI that reports deaths")
-class SlurmTest(SwarmpiTest):
+class SlurmTest(ReferenceTest):
     """A job of four ranks on a cluster, beside the run of one process with the same settings."""
-
-    settings = ()
 
     def slow_down(self, slower=1):
         self.add_to_deck(SLOW.format(overhead_s=1e-3 * slower))
@@ -110,7 +108,6 @@ class Slurm(SlurmTest):
         self.slow_down(slower)
         self.cluster = slurm_cluster.SlurmCluster(self.path("slurm"), nodes, signals)
         self.addCleanup(self.cluster.stop)
-        self.reference = self.train("reference", *SETTINGS)
         self.write_environment()
 
     def preempt(self, nodes, signals):
@@ -218,9 +215,6 @@ class EndOfAJob(SlurmTest):
         cls.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
         cls.cluster = slurm_cluster.SlurmCluster(os.path.join(folder, "slurm"), 2, True)
         cls.addClassCleanup(cls.cluster.stop)
-        deck, _ = write_deck(folder)
-        cls.reference = os.path.join(folder, "RUN.h5")
-        program.run(*train_arguments(deck, cls.reference, *cls.settings))
 
     def setUp(self):
         super().setUp()
