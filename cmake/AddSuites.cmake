@@ -39,7 +39,7 @@ function(add_suites layer program)
     set(name ${layer}.${suite})
     add_test(${name} ${program} --gtest_filter=${suite}.*)
     # A suite counts as skipped if each of its tests was skipped: the output ends with their list.
-    set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT 120 RESOURCE_GROUPS cores:10
+    set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT 300 RESOURCE_GROUPS cores:10
       SKIP_REGULAR_EXPRESSION
       "\n\\[  PASSED  \\] 0 tests\\.\n(\\[  SKIPPED \\] [^\n]*\n)+(\n  YOU HAVE [^\n]*\n+)?$")
   endforeach()
