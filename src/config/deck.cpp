@@ -1,5 +1,6 @@
 #include "config/deck.hpp"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -17,23 +18,26 @@
 #include "config/toml_text.hpp"
 #include "config/value.hpp"
 #include "core/missing_file.hpp"
+#include "core/regular_file.hpp"
 
 namespace swarmpi {
 namespace {
 
-constexpr std::size_t kLargestDeckBytes = 1 << 20;
+constexpr std::int64_t kLargestDeckBytes = 1 << 20;
 
 Result<std::string> read_file(const std::string& path) {
   const auto problem = [&](const std::string& why) { return Status::bad_input(path + ": " + why); };
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
-                                                             &std::fclose);
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
+      descriptor < 0 ? nullptr : ::fdopen(descriptor, "rb"), &std::fclose);
   if (!file) return problem("cannot be read: " + file_error(path, errno));
-  std::string text(kLargestDeckBytes + 1, '\0');
+  const std::string why_not = why_not_read(descriptor, kLargestDeckBytes);
+  if (!why_not.empty()) return problem("cannot be read: " + why_not);
+  std::string text(kLargestDeckBytes, '\0');
   text.resize(std::fread(text.data(), 1, text.size(), file.get()));
   if (std::ferror(file.get()) != 0) {
     return problem(std::string("cannot be read: ") + std::strerror(errno));
   }
-  if (text.size() > kLargestDeckBytes) return problem("not a deck: larger than 1 MiB");
   return text;
 }
 

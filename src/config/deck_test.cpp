@@ -1,6 +1,7 @@
 #include "config/deck.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdio>
 #include <filesystem>
@@ -431,11 +432,15 @@ TEST(LoadDeck, FilesThatAreNoDecks) {
   };
   const std::string missing = folder / "missing.toml";
   EXPECT_EQ(message(missing), missing + ": cannot be read: No such file or directory");
-  EXPECT_EQ(message(folder), folder.string() + ": cannot be read: Is a directory");
+  EXPECT_EQ(message(folder), folder.string() + ": cannot be read: it is a folder, not a file");
+  const std::string pipe = folder / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(message(pipe), pipe + ": cannot be read: it is a pipe, not a file");
 
   const std::string large = folder / "large.toml";
   std::ofstream(large) << std::string((1 << 20) + 1, '\n');
-  EXPECT_EQ(message(large), large + ": not a deck: larger than 1 MiB");
+  EXPECT_EQ(message(large),
+            large + ": cannot be read: it is too large: 1048577 bytes, 1048576 are allowed");
 
   const std::string good = folder / "good.toml";
   std::ofstream(good) << "[train]\r\nlr = 0.5\r\n";

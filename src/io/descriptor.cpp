@@ -56,9 +56,12 @@ Descriptor Descriptor::open(const std::string& path, int flags) {
     errno = ECANCELED;
     return opened;
   }
+  flags |= O_CLOEXEC | O_NONBLOCK;
   do {
-    opened.number_ = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
-  } while (opened.number_ < 0 && errno == EINTR);
+    opened.number_ = ::open(path.c_str(), flags, 0666);
+    // A file server must first take back its promise to another host that nobody opens the file.
+    if (opened.number_ < 0 && errno == EWOULDBLOCK) flags &= ~O_NONBLOCK;
+  } while (opened.number_ < 0 && (errno == EINTR || errno == EWOULDBLOCK));
   return opened;
 }
 

@@ -23,7 +23,8 @@ class Descriptor {
   Descriptor(Descriptor&& other) noexcept;
   Descriptor& operator=(Descriptor&& other) noexcept;
 
-  /// Opens with O_CLOEXEC. On failure the descriptor is invalid and errno says why.
+  /// Opens with O_CLOEXEC, and does not wait for the other end of a pipe. On failure the descriptor
+  /// is invalid and errno says why.
   static Descriptor open(const std::string& path, int flags);
 
   const std::string& path() const { return path_; }

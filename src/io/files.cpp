@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <thread>
 #include <vector>
 
@@ -45,27 +46,44 @@ int create_folders(const fs::path& folder) {
   return sync_path(folder_of(folder.string())).ok() ? 0 : EIO;
 }
 
-Status unreadable(const std::string& path, int error) {
-  return Status::bad_input(fmt::format("cannot read {}: {}", path, file_error(path, error)));
+Status unreadable(const std::string& path, const std::string& why) {
+  return Status::bad_input(fmt::format("cannot read {}: {}", path, why));
 }
 
 /// Hands a file's bytes to `use` in pieces.
-Status read_pieces(const std::string& path,
+Status read_pieces(const std::string& path, std::int64_t most_bytes,
                    const std::function<void(const char* data, std::size_t size_bytes)>& use) {
-  const Descriptor file = Descriptor::open(path, O_RDONLY);
-  if (!file.valid()) return unreadable(path, errno);
+  const Result<OpenedFile> opened = open_to_read(path, most_bytes);
+  if (!opened.ok()) return unreadable(path, opened.status().message());
   std::vector<char> piece(kPieceBytes);
+  std::int64_t done_bytes = 0;
   while (true) {
     const FileCall call("reading", path);
-    if (call.refused()) return unreadable(path, ECANCELED);
-    const ssize_t count = ::read(file.number(), piece.data(), piece.size());
+    if (call.refused()) return unreadable(path, std::strerror(ECANCELED));
+    const ssize_t count = ::read(opened.value().file.number(), piece.data(), piece.size());
     if (count == 0) return {};
-    if (count < 0 && errno != EINTR) return unreadable(path, errno);
-    if (count > 0) use(piece.data(), static_cast<std::size_t>(count));
+    if (count < 0 && errno != EINTR) return unreadable(path, std::strerror(errno));
+    if (count < 0) continue;
+    done_bytes += count;
+    // A file of the kernel says that it has no bytes; another may grow.
+    const std::string why = why_too_large(done_bytes, most_bytes);
+    if (!why.empty()) return unreadable(path, why);
+    use(piece.data(), static_cast<std::size_t>(count));
   }
 }
 
 }  // namespace
+
+Result<OpenedFile> open_to_read(const std::string& path, std::int64_t most_bytes) {
+  OpenedFile opened{Descriptor::open(path, O_RDONLY), 0};
+  if (!opened.file.valid()) return Status::stopped(file_error(path, errno));
+  const std::string why_not = why_not_read(opened.file.number(), most_bytes);
+  if (!why_not.empty()) return Status::bad_input(why_not);
+  struct stat found {};
+  if (::fstat(opened.file.number(), &found) != 0) return Status::stopped(std::strerror(errno));
+  opened.size_bytes = found.st_size;
+  return opened;
+}
 
 std::string folder_of(const std::string& path) {
   const fs::path folder = fs::path(path).parent_path();
@@ -155,11 +173,12 @@ Status write_file_durably(const std::string& path,
   return temporary.publish();
 }
 
-Result<std::string> read_file(const std::string& path) {
+Result<std::string> read_file(const std::string& path, std::int64_t most_bytes) {
   std::string content;
-  const Status read = read_pieces(path, [&content](const char* data, std::size_t size_bytes) {
+  const auto use = [&content](const char* data, std::size_t size_bytes) {
     content.append(data, size_bytes);
-  });
+  };
+  const Status read = read_pieces(path, most_bytes, use);
   if (!read.ok()) return read;
   return content;
 }
@@ -169,7 +188,8 @@ Result<FileHash> hash_file(const std::string& path, std::int64_t trailer_bytes) 
   FileHash result;
   std::string held;  // so many bytes may be the trailer's
   const auto trailer_size = static_cast<std::size_t>(trailer_bytes);
-  const Status read = read_pieces(path, [&](const char* data, std::size_t size_bytes) {
+  constexpr std::int64_t kAnySize = std::numeric_limits<std::int64_t>::max();
+  const Status read = read_pieces(path, kAnySize, [&](const char* data, std::size_t size_bytes) {
     result.size_bytes += static_cast<std::int64_t>(size_bytes);
     if (trailer_size == 0) return hash.add(data, size_bytes);
     held.append(data, size_bytes);
@@ -183,19 +203,19 @@ Result<FileHash> hash_file(const std::string& path, std::int64_t trailer_bytes) 
 }
 
 Status check_trailer(const std::string& path, const FileHash& expected) {
-  const auto unread = [&path](int error) { return io_error("reading", path, error); };
-  const Descriptor file = Descriptor::open(path, O_RDONLY);
-  if (!file.valid()) return unread(errno);
-  struct stat found {};
-  if (::fstat(file.number(), &found) != 0) return unread(errno);
-  if (found.st_size != expected.size_bytes) {
+  const Result<OpenedFile> opened = open_to_read(path);
+  if (opened.status().code() == ExitStatus::stopped) {
+    return Status::stopped(fmt::format("reading {} failed: {}", path, opened.status().message()));
+  }
+  if (!opened.ok()) return unreadable(path, opened.status().message());
+  const auto& [file, size_bytes] = opened.value();
+  if (size_bytes != expected.size_bytes) {
     return Status::bad_input(
-        fmt::format("{} has {} bytes instead of {}", path, found.st_size, expected.size_bytes));
+        fmt::format("{} has {} bytes instead of {}", path, size_bytes, expected.size_bytes));
   }
   std::string end(static_cast<std::size_t>(kTrailerBytes), '\0');
-  const ssize_t count =
-      ::pread(file.number(), end.data(), end.size(), found.st_size - kTrailerBytes);
-  if (count < 0) return unread(errno);
+  const ssize_t count = ::pread(file.number(), end.data(), end.size(), size_bytes - kTrailerBytes);
+  if (count < 0) return io_error("reading", path, errno);
   if (end == trailer(expected.hash)) return {};
   return Status::bad_input(path + " does not end with its hash, " + hex(expected.hash));
 }

@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 
+#include "core/regular_file.hpp"
 #include "core/status.hpp"
 #include "io/descriptor.hpp"
 
@@ -24,8 +26,17 @@ bool wait_until_seen(const std::string& folder, const std::function<bool()>& loo
                      double patience_s);
 /// Creates a folder and its parents where missing, durably. Errors: stopped.
 Status create_folder(const std::string& folder);
+/// A regular file, opened to be read.
+struct OpenedFile {
+  Descriptor file;
+  std::int64_t size_bytes = 0;
+};
+/// Errors, with the reason alone: stopped if it cannot be opened; bad_input if it is a pipe, a
+/// device or a folder, or has more than `most_bytes`.
+Result<OpenedFile> open_to_read(const std::string& path,
+                                std::int64_t most_bytes = std::numeric_limits<std::int64_t>::max());
 /// Errors of the readers: bad_input.
-Result<std::string> read_file(const std::string& path);
+Result<std::string> read_file(const std::string& path, std::int64_t most_bytes = kMostReadBytes);
 /// XXH3 over a file's bytes, and the file's size.
 struct FileHash {
   std::uint64_t hash = 0;

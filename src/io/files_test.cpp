@@ -107,6 +107,32 @@ TEST(Files, ATrailerTellsAFileThatIsWholeFromOneThatIsNot) {
   EXPECT_EQ(check_trailer(path, hash).code(), ExitStatus::stopped) << "it cannot be read";
 }
 
+TEST(Files, ReadsRegularFilesOnly) {
+  const TestFolder folder;
+  const std::string pipe = folder / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const auto& [path, what] : {std::pair(pipe, "pipe"), std::pair(folder.path(), "folder"),
+                                   std::pair(std::string("/dev/zero"), "device")}) {
+    for (const Status& status :
+         {read_file(path).status(), hash_file(path).status(), check_trailer(path, {})}) {
+      EXPECT_EQ(status.code(), ExitStatus::bad_input);
+      EXPECT_EQ(status.message(),
+                "cannot read " + path + ": it is a " + std::string(what) + ", not a file");
+    }
+  }
+}
+
+TEST(Files, ReadsNoMoreThanAllowed) {
+  const TestFolder folder;
+  ASSERT_TRUE(write_file_durably(folder / "one", "12345").ok());
+  EXPECT_EQ(read_file(folder / "one", 5).value(), "12345");
+  EXPECT_EQ(read_file(folder / "one", 4).status().message(),
+            "cannot read " + (folder / "one") + ": it is too large: 5 bytes, 4 are allowed");
+  EXPECT_FALSE(read_file("/proc/self/maps", 100).ok()) << "its size is said to be 0";
+  std::filesystem::resize_file(folder / "one", 1ull << 40);
+  EXPECT_NE(read_file(folder / "one").status().message().find("too large"), std::string::npos);
+}
+
 TEST(Files, FoldersAreMadeWithTheirParents) {
   const TestFolder folder;
   EXPECT_TRUE(prove_writable(folder / "a/b/c/", 1000).ok());

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <hdf5.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -138,6 +139,13 @@ TEST(RunFile, ManyRowsAreReadBlockByBlock) {
   };
   file.rows().for_each(first_block);
   EXPECT_EQ(seen, kBlockRows);
+}
+
+TEST(RunFile, NamesAPipe) {
+  const TestFolder folder;
+  ASSERT_EQ(::mkfifo((folder / "RUN.h5").c_str(), 0600), 0);
+  const std::string why = read_run_file(folder / "RUN.h5").status().message();
+  EXPECT_NE(why.find("it is a pipe, not a file"), std::string::npos) << why;
 }
 
 TEST(RunFile, ARunWithoutAnyRowIsARunFile) {

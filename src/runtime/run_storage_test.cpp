@@ -16,6 +16,7 @@
 #include "io/journal/format.hpp"
 #include "io/scratch_file.hpp"
 #include "io/test_support.hpp"
+#include "runtime/held_file_test.hpp"
 
 namespace swarmpi::run_storage_test {
 namespace {
@@ -108,14 +109,13 @@ TEST(RunStorage, ALeaderCannotStoreOnceALaterTermExists) {
 }
 
 // The leader of term 1 is about to mark the run complete when it stands still: in the midst of
-// opening a file of the journal, where a pipe stands for it.
+// opening a file of the journal.
 TEST(RunStorage, ALeaderThatWakesAfterALaterTermMarksNoEnd) {
   const TestFolder folder;
   Writer first(folder.path(), 1);
   first.answer_to<TermCreated>(CreateTerm{Term(1)});
   first.answer_to<RecordDurable>(StoreRecord{1, EventRow{}});
-  const std::string pipe = folder / "RUN.h5.journal/term-0";
-  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const HeldFile held(folder / "RUN.h5.journal/term-0");
   first.take(StoreEnd{ExitStatus::good, ""});
   const auto wait_until_it_stands = [](Writer& writer) {
     const auto running = [&] { return writer.storage().progress(Lane::run).running; };
@@ -125,9 +125,7 @@ TEST(RunStorage, ALeaderThatWakesAfterALaterTermMarksNoEnd) {
   Writer second(folder.path(), 1);
   EXPECT_TRUE(second.answer_to<TermCreated>(CreateTerm{Term(2)}).created);
   wait_until_it_stands(second);  // it reads the journal beside its work
-  const int other_end = ::open(pipe.c_str(), O_WRONLY);
-  ASSERT_GE(other_end, 0);
-  ::close(other_end);
+  HeldFile::release();
   EXPECT_EQ(first.next<TermOver>().newest, Term(2));
   for (const char* file : {"RUN.h5", "RUN.h5.journal/complete", "RUN.h5.journal/ended"}) {
     EXPECT_FALSE(std::filesystem::exists(folder / file)) << file;
@@ -356,12 +354,11 @@ TEST(RunStorage, WhoeverIsToLoadAPartThatIsCutOffSaysThatTheCheckpointIsDamaged)
   EXPECT_NE(peer.answer_to<StageLoaded>(late).damage, "") << "others have found it so before";
 }
 
-// A file whose opening hangs until somebody opens its other end.
 TEST(RunStorage, ALaneWhoseCallHangsIsGivenUpAndTellsNothingWhenItReturns) {
   const TestFolder folder;
   const std::string manifest = folder / "checkpoints/step-3/manifest";
   std::filesystem::create_directories(folder / "checkpoints/step-3");
-  ASSERT_EQ(::mkfifo(manifest.c_str(), 0600), 0);
+  const HeldFile held(manifest);
   Writer leader(folder.path(), 1);
   RunStorage& storage = leader.storage();
   storage.take(LoadManifest{});
@@ -371,9 +368,7 @@ TEST(RunStorage, ALaneWhoseCallHangsIsGivenUpAndTellsNothingWhenItReturns) {
   storage.abandon(Lane::run);
   EXPECT_FALSE(storage.settle(600)) << "it is known to hang: nothing is waited for";
 
-  const int other_end = ::open(manifest.c_str(), O_WRONLY);
-  ASSERT_GE(other_end, 0);
-  ::close(other_end);
+  HeldFile::release();
   const auto created = leader.answer_to<TermCreated>(CreateTerm{Term(1)});
   EXPECT_TRUE(created.created) << "the lane goes on, and what it was given up for is not told";
   EXPECT_TRUE(storage.settle(60));
@@ -413,16 +408,14 @@ TEST(RunStorage, WhatIsGoneByTheTimeOfALoadThatWasOvertakenEndsNothing) {
   const TestFolder folder;
   const std::string manifest = folder / "checkpoints/step-3/manifest";
   std::filesystem::create_directories(folder / "checkpoints/step-3");
-  ASSERT_EQ(::mkfifo(manifest.c_str(), 0600), 0);
+  const HeldFile held(manifest);
   Writer peer(folder.path(), 1);
   peer.take(LoadStage{Incarnation(1), StageId(0), Step(3), {}});
   while (peer.storage().progress(Lane::stages).running.empty()) usleep(1000);
   peer.take(LoadStage{Incarnation(1), StageId(1), Step(3), {}});
   peer.take(LoadStage{Incarnation(2), StageId(0), Step(2), {}});
-  const int other_end = ::open(manifest.c_str(), O_WRONLY);
-  ASSERT_GE(other_end, 0);
   std::filesystem::remove_all(folder / "checkpoints/step-3");
-  ::close(other_end);
+  HeldFile::release();
   EXPECT_EQ(peer.next<StageLoaded>().incarnation, Incarnation(1)) << "it hung, and then failed";
   EXPECT_EQ(peer.next<StageLoaded>().incarnation, Incarnation(1)) << "it was not begun";
   const std::string why = peer.next<StorageFailed>().status.message();

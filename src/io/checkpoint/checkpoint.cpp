@@ -98,14 +98,12 @@ Status verify(const std::string& folder, const StoredFile& file, std::int64_t tr
         fmt::format("checkpoint {} cannot be used: {}{}", folder, why, older_one(folder)));
   };
   std::error_code error;
-  std::int64_t size_bytes = 0;
-  const auto is_there = [&] {
-    size_bytes = static_cast<std::int64_t>(fs::file_size(path, error));
-    return error != std::errc::no_such_file_or_directory;
-  };
+  const auto is_there = [&] { return fs::exists(path, error) || error; };
   damaged = !wait_until_seen(folder, is_there, kShownWithinS);
-  if (error) return refused(file.name + " cannot be read: " + error.message());
+  const Result<OpenedFile> opened = open_to_read(path);
+  if (!opened.ok()) return refused(file.name + " cannot be read: " + opened.status().message());
   damaged = true;
+  const std::int64_t size_bytes = opened.value().size_bytes;
   if (size_bytes != file.size_bytes) {
     return refused(
         fmt::format("{} is cut off or was replaced: it has {} bytes, the manifest says {}",

@@ -1,6 +1,7 @@
 #include "io/checkpoint/checkpoint.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <chrono>
@@ -479,7 +480,7 @@ TEST(Checkpoint, WhatCannotBeReadNowIsAnErrorAndNoOlderOneIsTaken) {
     ASSERT_FALSE(opened.ok());
     EXPECT_TRUE(damaged.empty());
     EXPECT_NE(opened.status().message().find(name), std::string::npos) << opened.status().message();
-    EXPECT_NE(opened.status().message().find("Is a directory"), std::string::npos)
+    EXPECT_NE(opened.status().message().find("it is a folder"), std::string::npos)
         << opened.status().message();
     fs::remove(file);
     fs::rename(folder / "aside", file);
@@ -579,6 +580,19 @@ TEST(Checkpoint, APartThatComesLateIsWaitedFor) {
   });
   EXPECT_FALSE(find_missing_part(path, {file}, 60).value());
   other.join();
+}
+
+TEST(Checkpoint, NamesAFileThatIsAPipe) {
+  const TestFolder folder;
+  make_checkpoint(folder.path(), 5, Model(1));
+  for (const char* name : {"stage-1.term-3.peer-0.h5", "leader.term-3.h5", "manifest"}) {
+    const std::string file = folder / (std::string("step-5/") + name);
+    fs::remove(file);
+    ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
+    const std::string why = refusal(folder / "step-5");
+    EXPECT_NE(why.find(name), std::string::npos) << why;
+    EXPECT_NE(why.find("it is a pipe, not a file"), std::string::npos) << why;
+  }
 }
 
 TEST(Checkpoint, AManifestOfAnotherProgramOrVersionIsRefused) {

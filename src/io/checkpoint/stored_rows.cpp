@@ -186,7 +186,7 @@ Status read_segment(const std::string& checkpoint, const StoredFile& file,
                     "resumed where its journal is does not need them",
                     path, why));
   };
-  const Result<std::string> read = read_file(path);
+  const Result<std::string> read = read_file(path, std::max(file.size_bytes, kMostReadBytes));
   if (!read.ok()) return refused("cannot be used, " + read.status().message());
   std::string_view bytes = read.value();
   if (static_cast<std::int64_t>(bytes.size()) != file.size_bytes ||

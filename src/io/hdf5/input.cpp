@@ -1,17 +1,14 @@
 #include "io/hdf5/input.hpp"
 
-#include <fcntl.h>
 #include <fmt/core.h>
 #include <fmt/ranges.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
-#include "core/missing_file.hpp"
-#include "io/descriptor.hpp"
+#include "io/files.hpp"
 
 namespace swarmpi {
 
@@ -23,14 +20,14 @@ constexpr double kDeflateLimit = 1032;
 
 /// "" for a file that starts like HDF5; otherwise why it cannot be one.
 std::string check_start(const std::string& path, double& size_bytes) {
-  const Descriptor file = Descriptor::open(path, O_RDONLY);
-  struct stat info {};
-  if (!file.valid() || ::fstat(file.number(), &info) != 0) return file_error(path, errno);
-  if (S_ISDIR(info.st_mode)) return "it is a folder";
-  if (info.st_size == 0) return "it is empty";
-  size_bytes = static_cast<double>(info.st_size);
+  const Result<OpenedFile> opened = open_to_read(path);
+  if (!opened.ok()) return opened.status().message();
+  if (opened.value().size_bytes == 0) return "it is empty";
+  size_bytes = static_cast<double>(opened.value().size_bytes);
   char start[8] = {};
-  if (::pread(file.number(), start, sizeof start, 0) < 0) return std::strerror(errno);
+  if (::pread(opened.value().file.number(), start, sizeof start, 0) < 0) {
+    return std::strerror(errno);
+  }
   return std::memcmp(start, kSignature, sizeof start) == 0 ? "" : "it is no HDF5 file";
 }
 

@@ -23,6 +23,9 @@
 
 namespace swarmpi {
 
+/// No record is longer: a reader that finds none in as many bytes has found a break.
+inline constexpr std::size_t kLongestRecordBytes = std::size_t{64} << 20;
+
 /// A framed record, ready to be appended.
 std::string encode(const JournalBegin& begin);
 std::string encode(const Record& record, std::uint64_t synced);

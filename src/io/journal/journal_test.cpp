@@ -1,6 +1,8 @@
 #include "io/journal/journal.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <bit>
 #include <cmath>
@@ -171,6 +173,46 @@ TEST(Journal, APowerLossMayLoseAnyOfTheRecordsThatWereNotSynced) {
   EXPECT_EQ(steps_of(read_journal(folder / "j").value().history), Steps{0});
   // The same hole is damage once a later record knows that the lost one was durable.
   write_bytes(folder / "j/term-1", synced + lost + encode(Record(step_row(2)), 3));
+  EXPECT_NE(failure(folder / "j").find("damaged"), std::string::npos);
+}
+
+TEST(Journal, NamesATermThatIsNoFile) {
+  const TestFolder folder;
+  write_term(folder / "j", begin_of(1), {step_row(0)});
+  const std::string term = folder / "j/term-2";
+  const auto expect_refused = [&](const Status& status, const std::string& what) {
+    EXPECT_EQ(status.message(), "cannot read " + term + ": it is a " + what + ", not a file");
+  };
+  ASSERT_EQ(::mkfifo(term.c_str(), 0600), 0);
+  expect_refused(read_journal(folder / "j").status(), "pipe");
+  expect_refused(read_journal_end(folder / "j").status(), "pipe");
+  EXPECT_FALSE(is_being_written(folder / "j"));
+  std::filesystem::remove(term);
+  std::filesystem::create_symlink("/dev/zero", term);
+  expect_refused(read_journal(folder / "j").status(), "device");
+  expect_refused(read_journal_end(folder / "j").status(), "device");
+}
+
+// As after a power loss on a file system that keeps sizes but not contents.
+TEST(Journal, ReadsALongTornEndInLittleMemory) {
+  constexpr std::int64_t kEnd = std::int64_t{1} << 30;
+  const TestFolder folder;
+  write_term(folder / "j", begin_of(1), {step_row(0), step_row(1)});
+  std::filesystem::resize_file(folder / "j/term-1", kEnd);
+  const auto peak_kib = [] {
+    rusage used{};
+    ::getrusage(RUSAGE_SELF, &used);
+    return used.ru_maxrss;
+  };
+  const auto before = peak_kib();
+  const JournalEnd end = read_journal_end(folder / "j").value();
+  EXPECT_EQ(end.last_step, 1);
+  EXPECT_EQ(end.last.term, 1);
+  EXPECT_EQ(steps_of(read_journal(folder / "j").value().history), (Steps{0, 1}));
+  EXPECT_LT(peak_kib() - before, 300 << 10);
+  // A record at the end shows that one in the break was durable.
+  std::ofstream(folder / "j/term-1", std::ios::binary | std::ios::app)
+      << encode(Record(step_row(9)), 4);
   EXPECT_NE(failure(folder / "j").find("damaged"), std::string::npos);
 }
 

@@ -1,8 +1,6 @@
 #include "io/journal/term_reader.hpp"
 
-#include <fcntl.h>
 #include <fmt/core.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -10,16 +8,25 @@
 #include <optional>
 #include <utility>
 
-#include "io/descriptor.hpp"
+#include "io/files.hpp"
 
 namespace swarmpi {
 namespace {
 
 constexpr std::size_t kReadAheadBytes = std::size_t{1} << 20;
 
-std::int64_t file_size_bytes(const Descriptor& file) {
-  struct stat found {};
-  return ::fstat(file.number(), &found) == 0 ? found.st_size : -1;
+/// Whether record `number` was durable before a record that begins at this byte or later. A break
+/// may be as long as a disk, so memory holds one piece at a time.
+bool was_durable_before(const Descriptor& file, std::int64_t at, int version,
+                        std::uint64_t number) {
+  // Rows are shorter than half a piece, so each is whole in one of them.
+  std::string bytes(kReadAheadBytes, '\0');
+  for (std::int64_t count = 1; count > 0; at += kReadAheadBytes / 2) {
+    count = read_at(file, bytes.data(), bytes.size(), at);
+    if (count > 0 && was_durable({bytes.data(), static_cast<std::size_t>(count)}, version, number))
+      return true;
+  }
+  return false;
 }
 
 Status broken(const std::string& path, const std::string& why) {
@@ -57,21 +64,20 @@ Status TermReader::use_frames(std::string_view bytes, std::size_t& used,
 
 Status TermReader::read(const std::function<Status(const JournalBegin&)>& begin,
                         const std::function<Status(const Record&)>& use) {
-  const auto unread = [this] {
-    return Status::bad_input(fmt::format("cannot read {}: {}", path_, std::strerror(errno)));
+  const auto unread = [this](const std::string& why) {
+    return Status::bad_input(fmt::format("cannot read {}: {}", path_, why));
   };
-  const Descriptor file = Descriptor::open(path_, O_RDONLY);
-  if (!file.valid()) return unread();
-  seen_bytes_ = file_size_bytes(file);
-  if (seen_bytes_ < 0) return unread();
+  const Result<OpenedFile> opened = open_to_read(path_);
+  if (!opened.ok()) return unread(opened.status().message());
+  const Descriptor& file = opened.value().file;
+  seen_bytes_ = opened.value().size_bytes;
   std::string bytes;
   // Longer than a piece is a record of a long deck only.
   for (std::size_t wanted = kReadAheadBytes;; wanted *= 2) {
     bytes.resize(wanted);
     const std::int64_t count = read_at(file, bytes.data(), wanted, offset_);
-    if (count < 0) return unread();
+    if (count < 0) return unread(std::strerror(errno));
     bytes.resize(static_cast<std::size_t>(count));
-    at_end_ = bytes.size() < wanted;
     if (offset_ == 0) {
       const Result<int> version = journal_version(bytes, path_);
       if (!version.ok()) return version.status();
@@ -80,8 +86,9 @@ Status TermReader::read(const std::function<Status(const JournalBegin&)>& begin,
     std::size_t used = 0;
     if (Status status = use_frames(bytes, used, begin, use); !status.ok()) return status;
     offset_ += static_cast<std::int64_t>(used);
+    at_end_ = bytes.size() < wanted || (used == 0 && wanted >= kLongestRecordBytes);
     torn_ = at_end_ && used < bytes.size();
-    if (torn_ && was_durable(std::string_view(bytes).substr(used), version_, records_)) {
+    if (torn_ && was_durable_before(file, offset_, version_, records_)) {
       return broken(path_, fmt::format("is damaged at byte {}: records that were durable cannot be "
                                        "read",
                                        offset_));
@@ -91,8 +98,8 @@ Status TermReader::read(const std::function<Status(const JournalBegin&)>& begin,
 }
 
 bool TermReader::has_grown() const {
-  const Descriptor file = Descriptor::open(path_, O_RDONLY);
-  return file.valid() && file_size_bytes(file) != seen_bytes_;
+  const Result<OpenedFile> opened = open_to_read(path_);
+  return opened.ok() && opened.value().size_bytes != seen_bytes_;
 }
 
 }  // namespace swarmpi
