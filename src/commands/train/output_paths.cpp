@@ -8,11 +8,16 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <cstring>
 #include <filesystem>
+#include <sstream>
+#include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "core/machine.hpp"
+#include "core/regular_file.hpp"
 #include "io/checkpoint/folder.hpp"
 #include "io/checkpoint/manifest.hpp"
 #include "io/files.hpp"
@@ -30,8 +35,10 @@ bool exists(const std::string& path) {
   return fs::exists(fs::symlink_status(path, error));
 }
 
-/// A file in the folder of the checkpoints, with the path of the run file.
-constexpr char kOwnerName[] = "owner";
+/// A file in the folder of the checkpoints: a line that tells whose it is, the path of the run
+/// file, and that of the folder, by which a copy of the folder is known.
+constexpr char kOwnerName[] = "swarmpi-owner";
+constexpr std::string_view kOwnerMark = "swarmpi owner 1\n";
 
 // The same for all names of one file or folder.
 std::string whole_path(const std::string& path) {
@@ -41,7 +48,10 @@ std::string whole_path(const std::string& path) {
   return (whole.filename().empty() ? whole.parent_path() : whole).string();
 }
 
-std::string owner_text(const OutputPaths& paths) { return whole_path(paths.run_file); }
+std::string owner_text(const OutputPaths& paths) {
+  return fmt::format("{}{}\n{}\n", kOwnerMark, whole_path(paths.run_file),
+                     whole_path(paths.checkpoints));
+}
 
 // The newest complete checkpoint's step, but for these; -1 if there is none.
 std::int64_t latest_checkpoint(const std::string& folder,
@@ -92,13 +102,63 @@ Status checkpoints_in_use(const OutputPaths& paths, const std::string& owner) {
 
 std::string owner_path(const OutputPaths& paths) { return paths.checkpoints + "/" + kOwnerName; }
 
+struct OwnerFile {
+  Descriptor file;               // invalid if there is none
+  std::string run_file, folder;  // "" if it does not say
+};
+
+// Whether a crash may have left this of an owner's file.
+bool is_rest_of_owner(const std::string& text) {
+  const std::string_view mark = kOwnerMark.substr(0, text.size());
+  return text.starts_with(mark) || text == std::string(text.size(), '\0');
+}
+
+// A link, or a file that something else wrote, is left as it is. Errors: bad_input.
+Result<OwnerFile> open_owner(const OutputPaths& paths, int flags) {
+  constexpr std::int64_t kMostBytes = 1 << 16;
+  const std::string path = owner_path(paths);
+  const auto refused = [&path](const std::string& why) {
+    return Status::bad_input(
+        fmt::format("output.checkpoint: {} cannot be used: {}; remove it, or set output.checkpoint "
+                    "to another folder",
+                    path, why));
+  };
+  OwnerFile owner{Descriptor::open(path, flags | O_NOFOLLOW), "", ""};
+  if (!owner.file.valid()) {
+    const int error = errno;
+    if (error == ENOENT) return owner;
+    return refused(error == ELOOP ? "it is a link" : std::strerror(error));
+  }
+  const std::string why_not = why_not_read(owner.file.number(), kMostBytes);
+  if (!why_not.empty()) return refused(why_not);
+  std::string text(kMostBytes, '\0');
+  const std::int64_t count = read_at(owner.file, text.data(), text.size(), 0);
+  if (count < 0) return refused(std::strerror(errno));
+  text.resize(static_cast<std::size_t>(count));
+  if (!is_rest_of_owner(text)) return refused("SwarMPI did not write it");
+  std::istringstream lines(text);
+  std::getline(lines, owner.run_file);
+  std::getline(lines, owner.run_file);
+  std::getline(lines, owner.folder);
+  return owner;
+}
+
 // Two runs with one folder would take each other's checkpoints for their own. Whoever leads holds
-// the journal; the lock on the owner's name is held until the first leader is gone.
+// the journal; the lock on the owner's name is held until the first leader is gone. A copy of the
+// folder names the original, which may be written.
+Status refuse_owner_that_runs(const OutputPaths& paths, const OwnerFile& owner) {
+  std::error_code error;
+  if (owner.run_file.empty() || owner.run_file == whole_path(paths.run_file)) return {};
+  if (fs::exists(owner.folder, error) && !fs::equivalent(owner.folder, paths.checkpoints, error)) {
+    return {};
+  }
+  if (!is_being_written(journal_folder(owner.run_file))) return {};
+  return checkpoints_in_use(paths, owner.run_file);
+}
+
 Status refuse_checkpoints_of_a_running_run(const OutputPaths& paths) {
-  const Result<std::string> owner = read_file(owner_path(paths));
-  if (!owner.ok() || owner.value().empty() || owner.value() == owner_text(paths)) return {};
-  if (!is_being_written(journal_folder(owner.value()))) return {};
-  return checkpoints_in_use(paths, owner.value());
+  const Result<OwnerFile> owner = open_owner(paths, O_RDONLY);
+  return owner.ok() ? refuse_owner_that_runs(paths, owner.value()) : owner.status();
 }
 
 Status refuse_data_as_output(const OutputPaths& paths, const DataConfig& data) {
@@ -203,19 +263,19 @@ Status refuse_other_checkpoints(const OutputPaths& paths, const Checkpoint* from
 
 Result<Descriptor> claim_checkpoints(const OutputPaths& paths) {
   if (Status status = create_folder(paths.checkpoints); !status.ok()) return status;
-  const std::string path = owner_path(paths);
-  Descriptor file = Descriptor::open(path, O_RDWR | O_CREAT);
-  if (!file.valid()) return io_error("opening", path, errno);
-  const bool is_locked = ::flock(file.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-  const Result<std::string> owner = read_file(path);
-  if (is_locked) return checkpoints_in_use(paths, owner.ok() ? owner.value() : "");
-  if (Status status = refuse_checkpoints_of_a_running_run(paths); !status.ok()) return status;
+  Result<OwnerFile> owner = open_owner(paths, O_RDWR | O_CREAT);
+  if (!owner.ok()) return owner.status();
+  Descriptor& file = owner.value().file;
+  if (::flock(file.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    return checkpoints_in_use(paths, owner.value().run_file);
+  }
+  if (Status free = refuse_owner_that_runs(paths, owner.value()); !free.ok()) return free;
   const std::string text = owner_text(paths);
-  int error = ::ftruncate(file.number(), 0) == 0 ? 0 : errno;
-  if (error == 0) error = write_all_at(file, text, 0);
+  int error = write_all_at(file, text, 0);
+  if (error == 0 && ::ftruncate(file.number(), static_cast<off_t>(text.size())) != 0) error = errno;
   if (error == 0) error = sync_descriptor(file);
-  if (error != 0) return io_error("writing", path, error);
-  return file;
+  if (error != 0) return io_error("writing", owner_path(paths), error);
+  return std::move(file);
 }
 
 bool has_checkpoint(const OutputPaths& paths) { return latest_checkpoint(paths.checkpoints) >= 0; }
