@@ -220,6 +220,10 @@ Status check_outputs(const OutputPaths& paths, const TrainOptions& options, cons
     if (Status status = refuse_existing(paths); !status.ok()) return status;
   }
   if (Status status = refuse_checkpoints_of_a_running_run(paths); !status.ok()) return status;
+  for (const CheckpointEntry& entry : list_checkpoints(paths.checkpoints)) {
+    const Status whole = refuse_broken_link(entry);
+    if (!whole.ok()) return Status::bad_input("output.checkpoint: " + whole.message());
+  }
   if (Status status = refuse_data_as_output(paths, config.data); !status.ok()) return status;
   return prove_outputs_writable(paths, checkpoint_bytes(config));
 }

@@ -71,6 +71,16 @@ TEST(ClaimCheckpoints, ReplacesWhatACrashLeft) {
   }
 }
 
+TEST(CheckOutputs, RefusesALinkThatACheckpointWouldBeWrittenThrough) {
+  const TestFolder folder;
+  const OutputPaths paths = paths_in(folder.path());
+  fs::create_directory(paths.checkpoints);
+  fs::create_directory_symlink("../moved", paths.checkpoints + "/step-20");
+  expect_refused(check_outputs(paths, {}, {}), "step-20 is a link to ../moved, where no complete");
+  fs::create_directory(folder / "moved");
+  expect_refused(check_outputs(paths, {}, {}), "step-20 is a link to ../moved, where no complete");
+}
+
 TEST(ClaimCheckpoints, TakesTheCopyOfTheFolderOfARunningRun) {
   const TestFolder folder;
   const OutputPaths running = paths_in(folder.path() + "/a");

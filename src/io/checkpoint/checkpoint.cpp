@@ -79,6 +79,9 @@ Result<std::vector<std::string>> find_candidates(const std::string& path, bool& 
   std::vector<std::string> newest_first;
   const std::vector<CheckpointEntry> entries = list_checkpoints(path);
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+    // A checkpoint that cannot be reached may be the newest one.
+    const Status reached = newest_first.empty() ? refuse_broken_link(*entry) : Status();
+    if (!reached.ok()) return reached;
     if (entry->complete) newest_first.push_back(entry->path);
   }
   none_there = newest_first.empty();

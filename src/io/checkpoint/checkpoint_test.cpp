@@ -380,6 +380,24 @@ TEST(Checkpoint, AFolderMeansItsNewestCompleteOne) {
   EXPECT_NE(refusal(folder / "step-11").find("has step-9 step-10 step-100"), std::string::npos);
 }
 
+TEST(Checkpoint, FollowsALinkToAMovedOne) {
+  const TestFolder folder, elsewhere;
+  for (const std::int64_t step : {9, 10}) make_checkpoint(folder.path(), step, Model(1));
+  fs::copy(folder / "step-10", elsewhere / "moved", fs::copy_options::recursive);
+  fs::remove_all(folder / "step-10");
+  fs::create_directory_symlink(elsewhere / "moved", folder / "step-10");
+  EXPECT_EQ(Checkpoint::open(folder.path()).value().head().state.step, 10);
+  EXPECT_NE(set_aside(folder / "step-10").message().find("is a link"), std::string::npos);
+  ASSERT_TRUE(prune_checkpoints(folder.path(), 1).ok());
+  for (const char* kept : {"step-9", "step-10/manifest"}) EXPECT_TRUE(fs::exists(folder / kept));
+
+  fs::rename(elsewhere / "moved", elsewhere / "unmounted");
+  EXPECT_NE(refusal(folder.path()).find("mount its disk, or remove the link"), std::string::npos);
+  fs::rename(folder / "step-9", folder / "step-11");
+  EXPECT_EQ(Checkpoint::open(folder.path()).status().message().find("mount"), std::string::npos)
+      << "an older one is not missed";
+}
+
 TEST(Checkpoint, AMissingCheckpointIsToldApartFromABrokenOne) {
   const TestFolder folder;
   refusal(folder / "still_to_come", true);

@@ -1,5 +1,7 @@
 #include "io/checkpoint/folder.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
@@ -79,7 +81,9 @@ std::vector<CheckpointEntry> list_checkpoints(const std::string& folder) {
     CheckpointEntry entry;
     std::error_code ignored;
     if (!is_step_name(at->path().filename().string(), &entry.step)) continue;
-    if (at->symlink_status(ignored).type() != fs::file_type::directory) continue;
+    const fs::file_type type = at->symlink_status(ignored).type();
+    entry.link = type == fs::file_type::symlink;
+    if (!entry.link && type != fs::file_type::directory) continue;
     entry.path = at->path().string();
     entry.complete = fs::exists(at->path() / kManifestName, ignored);
     entries.push_back(entry);
@@ -89,7 +93,20 @@ std::vector<CheckpointEntry> list_checkpoints(const std::string& folder) {
   return entries;
 }
 
+Status refuse_broken_link(const CheckpointEntry& entry) {
+  if (!entry.link || entry.complete) return {};
+  std::error_code unknown;
+  return Status::bad_input(fmt::format(
+      "{} is a link to {}, where no complete checkpoint is: mount its disk, or remove the link",
+      entry.path, fs::read_symlink(entry.path, unknown).string()));
+}
+
 Status set_aside(const std::string& checkpoint) {
+  std::error_code error_code;
+  if (fs::is_symlink(checkpoint, error_code)) {
+    return Status::stopped(checkpoint +
+                           " is a link to a checkpoint that is damaged: remove the link");
+  }
   const std::string from = checkpoint + "/" + kManifestName;
   const int error = rename_file(from, checkpoint + "/" + kSetAsideName);
   if (error != 0 && error != ENOENT) return io_error("renaming", from, error);
@@ -114,6 +131,7 @@ Status prune_checkpoints(const std::string& folder, std::int64_t keep, const May
   std::int64_t newer = 0;  // complete checkpoints seen so far, newest first
   std::vector<CheckpointEntry> entries = list_checkpoints(folder);
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+    if (entry->link) continue;
     const bool kept = entry->complete ? keep <= 0 || newer < keep : newer == 0;
     if (entry->complete) ++newer;
     if (kept) continue;
