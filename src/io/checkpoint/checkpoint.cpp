@@ -16,12 +16,24 @@
 #include "io/checkpoint/stage_file.hpp"
 #include "io/checkpoint/stored_rows.hpp"
 #include "io/files.hpp"
+#include "kernels/fixed_point.hpp"
 
 namespace swarmpi {
 
 namespace fs = std::filesystem;
 
 namespace {
+
+/// What no run reaches: thirty thousand years, and one return to a checkpoint a second for as long.
+constexpr double kLongestRunS = 1e12;
+constexpr std::int64_t kMostIncarnations = 1'000'000'000'000;
+
+/// Gradients are fp32: the largest is below 2^128. Exponents fall below those of fp32 only while
+/// all gradients are zero, by one a step.
+bool is_possible_exponent(std::int16_t exponent) {
+  constexpr int kLargest = 128, kLeast = -1024;
+  return exponent == kernels::kNoExponent || (exponent >= kLeast && exponent <= kLargest);
+}
 
 /// How long a file of a checkpoint may take to be seen on another host than that of its writer.
 constexpr double kShownWithinS = 3;
@@ -238,6 +250,7 @@ Result<Checkpoint> Checkpoint::open_one(const std::string& folder, const Checkpo
   auto& [path, manifest, leader] = opened.value();
   Checkpoint checkpoint;
   checkpoint.path_ = path;
+  checkpoint.leader_ = manifest.leader.name;
   checkpoint.head_ = std::move(leader.head);
   checkpoint.history_ = std::move(leader.history);
   checkpoint.files_ = manifest.stages;
@@ -307,20 +320,29 @@ Status Checkpoint::for_each_row(const std::function<Status(const Record&)>& use)
 Status Checkpoint::check_state(std::int64_t tensors, std::int64_t versions) const {
   const ResumeState& state = head_.state;
   const auto refused = [this](const std::string& why) {
-    return Status::bad_input("checkpoint " + path_ + " cannot be used: the leader's file has " +
-                             why);
+    return Status::bad_input(
+        fmt::format("checkpoint {} cannot be used: {} has {}", path_, leader_, why));
   };
   if (static_cast<std::int64_t>(state.exponents.size()) != versions) {
     return refused(
         fmt::format("{} sets of exponents, this run needs {}", state.exponents.size(), versions));
   }
   for (const Exponents& exponents : state.exponents) {
-    if (static_cast<std::int64_t>(exponents.size()) == tensors) continue;
-    return refused(
-        fmt::format("exponents of {} tensors, the model has {}", exponents.size(), tensors));
+    if (static_cast<std::int64_t>(exponents.size()) != tensors) {
+      return refused(
+          fmt::format("exponents of {} tensors, the model has {}", exponents.size(), tensors));
+    }
+    const auto impossible = std::ranges::find_if_not(exponents, is_possible_exponent);
+    if (impossible == exponents.end()) continue;
+    return refused(fmt::format("exponent {} of tensor {}, which no gradient has", *impossible,
+                               impossible - exponents.begin()));
+  }
+  if (!(state.time_s >= 0 && state.time_s <= kLongestRunS)) {
+    return refused(fmt::format("time {} s, which is not that of a run", state.time_s));
   }
   if (state.applied_updates < 0 || state.applied_updates > state.step || state.skips_in_a_row < 0 ||
-      state.incarnation < 0) {
+      state.skips_in_a_row > state.step + 1 || state.incarnation < 0 ||
+      state.incarnation > kMostIncarnations) {
     return refused(
         fmt::format("counts that cannot be of step {}: {} updates, {} skips in a row, "
                     "incarnation {}",

@@ -115,7 +115,8 @@ class Checkpoint {
   /// Newer checkpoints beside it that are damaged, the newest first.
   const std::vector<DamagedCheckpoint>& passed_over() const { return passed_over_; }
   /// Whether the leader's state is one of a model with so many tensors, trained with so many
-  /// versions of its weights. Errors: bad_input.
+  /// versions of its weights, and has values that a run can reach: no state hash covers them.
+  /// Errors: bad_input, naming file and value.
   Status check_state(std::int64_t tensors, std::int64_t versions) const;
   /// Whether it is known where all elements of these are.
   bool lists(const std::vector<TensorState>& tensors) const;
@@ -144,6 +145,7 @@ class Checkpoint {
   Status check_pieces(const TensorState& tensor, const std::vector<Piece>& in_order) const;
 
   std::string path_;
+  std::string leader_;  // name of the leader's file
   std::int64_t trailer_bytes_ = 0;
   CheckpointHead head_;
   History history_;  // of versions 1 and 2

@@ -222,6 +222,48 @@ TEST(Checkpoint, WhatDoesNotFitIsRefused) {
   EXPECT_FALSE(checkpoint.read({"nothing", 256, 17, {to, to}}, host_memory()).ok());
 }
 
+TEST(Checkpoint, RefusesStateThatNoRunReaches) {
+  const TestFolder folder;
+  const Model model(1);
+  const auto checked = [&](const auto& change) {
+    CheckpointHead head = head_of(7);
+    change(head.state);
+    const std::string path = folder / "step-7";
+    std::vector<StoredFile> files;
+    for (std::int64_t stage = 0; stage < 2; ++stage) {
+      const auto& tensors = model.stages[static_cast<std::size_t>(stage)];
+      files.push_back(write_stage_file(path, stage, 3, 0, tensors, host_memory()).value());
+    }
+    EXPECT_TRUE(write_manifest(path, head, {}, files, 3).ok());
+    return Checkpoint::open(path).value().check_state(3, 2);
+  };
+  const auto refusal_of = [&](const auto& change) { return checked(change).message(); };
+  const auto has = [&](const std::string& what) {
+    return "checkpoint " + (folder / "step-7") + " cannot be used: leader.term-3.h5 has " + what;
+  };
+  EXPECT_TRUE(checked([](ResumeState&) {}).ok());
+  EXPECT_TRUE(checked([](ResumeState& state) {
+                state.exponents[0] = {128, -1024, INT16_MIN};
+              }).ok());
+  EXPECT_EQ(refusal_of([](ResumeState& state) { state.exponents[1][2] = 32767; }),
+            has("exponent 32767 of tensor 2, which no gradient has"));
+  EXPECT_EQ(refusal_of([](ResumeState& state) { state.exponents[0][1] = -32767; }),
+            has("exponent -32767 of tensor 1, which no gradient has"));
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(refusal_of([](ResumeState& state) { state.time_s = kNan; }),
+            has("time nan s, which is not that of a run"));
+  EXPECT_EQ(refusal_of([](ResumeState& state) { state.time_s = -1; }),
+            has("time -1 s, which is not that of a run"));
+  EXPECT_NE(refusal_of([](ResumeState& state) {
+              state.incarnation = INT64_MAX;
+            }).find("incarnation 9223372036854775807"),
+            std::string::npos);
+  EXPECT_NE(refusal_of([](ResumeState& state) {
+              state.skips_in_a_row = INT64_MAX;
+            }).find("9223372036854775807 skips in a row"),
+            std::string::npos);
+}
+
 // Owners of a stage: the first has no element of the norm, the second crosses from the embedding to
 // the norm. The second stage has 4352 elements: of it the last owner has nothing. Cuts are within
 // rows of 17.
