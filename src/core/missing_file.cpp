@@ -15,7 +15,8 @@ std::string relative_to(const std::string& path) {
 }
 
 std::string file_error(const std::string& path, int error) {
-  return std::strerror(error) + (error == ENOENT ? relative_to(path) : "");
+  if (error == ENOENT) return std::strerror(error) + relative_to(path);
+  return std::strerror(error) + std::string(error == EMFILE ? " (see ulimit -n)" : "");
 }
 
 }  // namespace swarmpi

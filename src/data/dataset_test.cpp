@@ -315,13 +315,13 @@ TEST(Dataset, WarnsOfFilesThatLookLikeAnotherFormat) {
                                      " looks like 16-bit tokens, but is read as data.format = "
                                      "\"bytes\": if it is, set data.format = \"tokens_u16\""});
   config.data.format = DataFormat::tokens_u16;
-  config.data.validation_paths = {config.data.paths[0]};
+  config.data.validation_paths = {folder.write("held_out.bin", text)};
   EXPECT_EQ(opened(config).warnings(),
             (std::vector<std::string>{
                 "data.paths: " + (folder / "text.bin") +
                     " looks like text, but is read as data.format = \"tokens_u16\": if it is, set "
                     "data.format = \"bytes\"",
-                "data.validation_paths: " + (folder / "text.bin") +
+                "data.validation_paths: " + (folder / "held_out.bin") +
                     " looks like text, but is read as data.format = \"tokens_u16\": if it is, set "
                     "data.format = \"bytes\""}));
 }
@@ -480,9 +480,9 @@ TEST(Dataset, BadFilesAreNamed) {
   EXPECT_EQ(problem_with(missing, DataFormat::bytes),
             "data.paths: " + missing + ": No such file or directory");
   EXPECT_EQ(problem_with(folder.path(), DataFormat::bytes),
-            "data.paths: " + folder.path() + ": is a folder, not a file");
+            "data.paths: " + folder.path() + ": it is a folder, not a file");
   EXPECT_EQ(problem_with("/dev/null", DataFormat::bytes),
-            "data.paths: /dev/null: is not a regular file");
+            "data.paths: /dev/null: it is a device, not a file");
   const std::string empty = folder.write("empty.bin", "");
   EXPECT_EQ(problem_with(empty, DataFormat::bytes), "data.paths: " + empty + ": is empty");
   const std::string odd = folder.write("odd.bin", "abc");
@@ -492,7 +492,7 @@ TEST(Dataset, BadFilesAreNamed) {
   const std::string pipe = folder / "pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   EXPECT_EQ(problem_with(pipe, DataFormat::bytes),
-            "data.paths: " + pipe + ": is not a regular file");
+            "data.paths: " + pipe + ": it is a pipe, not a file");
   const std::string secret = folder.write("secret.bin", "abc");
   std::filesystem::permissions(secret, std::filesystem::perms::none);
   if (geteuid() != 0) {  // root may read everything

@@ -1,13 +1,13 @@
 #pragma once
 // A file mapped into memory (mmap).
 
+#include <sys/stat.h>
+
 #include <cstddef>
-#include <ctime>
 #include <string>
 #include <string_view>
 
 #include "core/status.hpp"
-#include "io/descriptor.hpp"
 
 namespace swarmpi {
 
@@ -29,17 +29,18 @@ class MappedFile {
   /// Device, number, size and time of the last change: equal only where processes of a host see the
   /// same file. "" where that cannot be known.
   std::string identity() const;
-  /// Whether the file is as long, and was last written, as when it was opened.
+  /// Whether the file is as long, and was last written, as when it was opened. A file that was
+  /// replaced by another or removed counts as unchanged.
   bool is_unchanged() const;
   /// Reads a little of the file from where it lies, not from what this machine remembers of it, as
   /// far as the file system allows. Whether that works.
   bool can_be_read_anew() const;
 
  private:
-  Descriptor descriptor_;
+  std::string path_;
   const char* data_ = nullptr;
   std::size_t size_bytes_ = 0;
-  timespec written_{};  // when the file was, before it was opened
+  struct stat opened_ {};  // as the file was then
 };
 
 }  // namespace swarmpi

@@ -24,6 +24,8 @@ const char* remedy(int error) {
       return " (no room left in the quota: free some)";
     case EFBIG:
       return " (no room: the limit on file sizes is reached; see ulimit -f)";
+    case EMFILE:
+      return " (see ulimit -n)";
     default:
       return "";
   }

@@ -31,6 +31,14 @@ constexpr std::size_t kPieceBytes = 1 << 20;
 
 std::string trailer(std::uint64_t hash) { return "\nswarmpi end " + hex(hash) + "\n"; }
 
+/// 0 or an errno.
+int sync_by_path(const std::string& path) {
+  const Descriptor file = Descriptor::open(path, O_RDONLY);
+  const int error = file.valid() ? sync_descriptor(file) : errno;
+  // Some file systems cannot sync a folder and say so; they keep renames in order by themselves.
+  return error == EINVAL ? 0 : error;
+}
+
 /// Creates a folder and its parents, each with its entry synced. 0 or an errno.
 int create_folders(const fs::path& folder) {
   std::error_code ignored;
@@ -43,7 +51,7 @@ int create_folders(const fs::path& folder) {
     const int error = errno;
     return error == EEXIST && fs::is_directory(folder, ignored) ? 0 : error;
   }
-  return sync_path(folder_of(folder.string())).ok() ? 0 : EIO;
+  return sync_by_path(folder_of(folder.string()));
 }
 
 Status unreadable(const std::string& path, const std::string& why) {
@@ -91,12 +99,8 @@ std::string folder_of(const std::string& path) {
 }
 
 Status sync_path(const std::string& path) {
-  const Descriptor file = Descriptor::open(path, O_RDONLY);
-  if (!file.valid()) return io_error("opening", path, errno);
-  const int error = sync_descriptor(file);
-  // Some file systems cannot sync a folder and say so; they keep renames in order by themselves.
-  if (error != 0 && error != EINVAL) return io_error("syncing", path, error);
-  return {};
+  const int error = sync_by_path(path);
+  return error == 0 ? Status() : io_error("syncing", path, error);
 }
 
 void refresh_folder(const std::string& folder) {

@@ -133,6 +133,17 @@ TEST(Files, ReadsNoMoreThanAllowed) {
   EXPECT_NE(read_file(folder / "one").status().message().find("too large"), std::string::npos);
 }
 
+TEST(Files, NamesTheLimitWhenNoDescriptorIsLeft) {
+  const TestFolder folder;
+  Status status;
+  {
+    const FewDescriptors none(0);
+    status = create_folder(folder / "new");
+  }
+  EXPECT_NE(status.message().find("Too many open files (see ulimit -n)"), std::string::npos)
+      << status.message();
+}
+
 TEST(Files, FoldersAreMadeWithTheirParents) {
   const TestFolder folder;
   EXPECT_TRUE(prove_writable(folder / "a/b/c/", 1000).ok());

@@ -83,6 +83,24 @@ class SmallDisk {
   void (*handler_)(int);
 };
 
+/// While it lives, this process can open so many files more.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(rlim_t more) {
+    const int next = ::dup(0);
+    ::close(next);
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit few{static_cast<rlim_t>(next) + more, before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &few);
+  }
+  ~FewDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  FewDescriptors(const FewDescriptors&) = delete;
+  FewDescriptors& operator=(const FewDescriptors&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
 /// Makes an HDF5 file say that it has this format; nothing, if it is "".
 inline void set_format(const std::string& path, const std::string& mark) {
   const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
