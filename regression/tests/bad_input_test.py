@@ -189,6 +189,20 @@ class Outputs(Refused):
         self.assertEqual(status, 2, err)
         self.assertEqual(content(self.folder), before)
 
+    def test_names_a_working_directory_that_is_gone(self):
+        gone = self.path("gone")
+        os.mkdir(gone)
+
+        def leave_nowhere():
+            os.chdir(gone)
+            os.rmdir(gone)
+
+        status, _, err = self.run_program(
+            "train", self.deck, "--out", "RUN.h5", preexec_fn=leave_nowhere
+        )
+        self.assertEqual(status, 2, err)
+        self.assertIn("the working directory: No such file or directory", err)
+
     def test_a_folder_as_run_file(self):
         before = content(self.folder)
         folder = self.path("refused") + os.sep

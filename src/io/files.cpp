@@ -230,8 +230,9 @@ Status prove_writable(const std::string& folder, std::int64_t needed_bytes) {
     return Status::bad_input(fmt::format("cannot write into folder {}: {}", wanted, why));
   };
   // A folder that is missing will be created in the nearest one above it that exists.
-  fs::path nearest = fs::absolute(wanted);
   std::error_code error_code;
+  fs::path nearest = fs::absolute(wanted, error_code);
+  if (error_code) return refused("the working directory: " + error_code.message());
   while (!fs::exists(nearest, error_code) && nearest.has_relative_path())
     nearest = nearest.parent_path();
   if (!fs::is_directory(nearest, error_code)) return refused(nearest.string() + " is not a folder");

@@ -5,6 +5,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -142,6 +144,23 @@ TEST(Files, NamesTheLimitWhenNoDescriptorIsLeft) {
   }
   EXPECT_NE(status.message().find("Too many open files (see ulimit -n)"), std::string::npos)
       << status.message();
+}
+
+TEST(Files, NamesAWorkingDirectoryThatIsGone) {
+  EXPECT_EXIT(
+      {
+        std::string gone;
+        {
+          const TestFolder folder;
+          gone = folder.path();
+          std::filesystem::current_path(gone);
+        }
+        const Status status = prove_writable("runs", 0);
+        std::fputs(status.message().c_str(), stderr);
+        std::exit(static_cast<int>(status.code()));
+      },
+      ::testing::ExitedWithCode(2),
+      "cannot write into folder runs: the working directory: No such file or directory");
 }
 
 TEST(Files, FoldersAreMadeWithTheirParents) {

@@ -82,7 +82,7 @@ class Sweep {
   const SweepOptions& options_;
   const std::vector<std::string> launcher_;
   const std::vector<PlannedRun> runs_;
-  const bool is_new_ = !fs::exists(sweep_folder(options_));  // its folder was not there
+  const bool is_new_ = ::access(sweep_folder(options_).c_str(), F_OK) != 0;
   std::ostream& out_;
   HeldSignals signals_;  // also between two runs, and while the table is made
 };

@@ -146,8 +146,9 @@ bool runs_no_more(const Process& process) {
   std::error_code unknown;
   const std::filesystem::path tasks = "/proc/" + std::to_string(process.id) + "/task";
   int threads = 0;
-  for (const auto& task : std::filesystem::directory_iterator(tasks, unknown)) {
-    if (!thread_runs_no_more(first_line((task.path() / "stat").c_str()))) return false;
+  for (std::filesystem::directory_iterator task(tasks, unknown), end; task != end;
+       task.increment(unknown)) {
+    if (!thread_runs_no_more(first_line((task->path() / "stat").c_str()))) return false;
     ++threads;
   }
   return threads > 0;
@@ -157,11 +158,12 @@ void kill_processes_with(const std::string& last_argument) {
   std::error_code unknown;
   const std::string program = target_of("/proc/self/exe");
   const std::string host = this_host();
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", unknown)) {
-    const std::int64_t id = std::atoll(entry.path().filename().c_str());
+  for (std::filesystem::directory_iterator entry("/proc", unknown), end; entry != end;
+       entry.increment(unknown)) {
+    const std::int64_t id = std::atoll(entry->path().filename().c_str());
     if (id <= 0 || id == getpid()) continue;
     const Process process{host, id, start_of(id)};
-    if (target_of((entry.path() / "exe").c_str()) == program &&
+    if (target_of((entry->path() / "exe").c_str()) == program &&
         has_last_argument(id, last_argument))
       kill_process(process);
   }
