@@ -221,7 +221,11 @@ Result<std::uint64_t> Dataset::scan() const {
 std::vector<std::string> Dataset::warnings() const {
   std::vector<std::string> lines = impl_->stream.warnings();
   if (!impl_->validation) return lines;
-  for (std::string& line : impl_->validation->warnings()) lines.push_back(std::move(line));
+  for (std::vector<std::string> more :
+       {impl_->validation->warnings(),
+        impl_->validation->warnings_of_shared_files(impl_->stream)}) {
+    lines.insert(lines.end(), more.begin(), more.end());
+  }
   return lines;
 }
 

@@ -326,6 +326,23 @@ TEST(Dataset, WarnsOfFilesThatLookLikeAnotherFormat) {
                     "data.format = \"bytes\""}));
 }
 
+TEST(Dataset, WarnsOfValidationOnTrainingFiles) {
+  const DataFolder folder;
+  const std::string a = folder.write("a.bin", numbered_bytes(2000));
+  const std::string b = folder.write("b.bin", numbered_bytes(2000));
+  const std::string link = folder / "link.bin";
+  std::filesystem::create_hard_link(b, link);
+  Config config = small_config({a, b});
+  config.data.validation_paths = {folder.write("held_out.bin", numbered_bytes(2000))};
+  EXPECT_TRUE(opened(config).warnings().empty());
+  config.data.validation_paths = {a, link};
+  const std::string end = ": its loss is not that of held-out data";
+  EXPECT_EQ(opened(config).warnings(),
+            (std::vector<std::string>{
+                "data.validation_paths: " + a + " is one of data.paths" + end,
+                "data.validation_paths: " + link + " is one of data.paths, as " + b + end}));
+}
+
 TEST(Dataset, ReadsANumpyArrayAsItsTokensAlone) {
   const DataFolder folder;
   std::vector<std::uint16_t> tokens(801);

@@ -122,6 +122,20 @@ std::vector<std::string> TokenStream::warnings() const {
   return lines;
 }
 
+std::vector<std::string> TokenStream::warnings_of_shared_files(const TokenStream& other) const {
+  std::vector<std::string> lines;
+  for (const Part& part : parts_) {
+    const auto same = std::ranges::find_if(other.parts_, [&part](const Part& one) {
+      return one.file.identity() == part.file.identity();
+    });
+    if (same == other.parts_.end()) continue;
+    lines.push_back(fmt::format("{}: {} is one of {}{}: its loss is not that of held-out data",
+                                key_, part.path, other.key_,
+                                same->path == part.path ? "" : ", as " + same->path));
+  }
+  return lines;
+}
+
 Result<std::uint64_t> TokenStream::scan(std::int64_t vocab) const {
   StreamHash hash;
   for (const Part& part : parts_) {

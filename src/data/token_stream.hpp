@@ -34,6 +34,8 @@ class TokenStream {
 
   /// A line for each file that looks like one of another format, with key and file.
   std::vector<std::string> warnings() const;
+  /// A sentence for each file that the other stream has as well, under whatever name.
+  std::vector<std::string> warnings_of_shared_files(const TokenStream& other) const;
 
   /// Of all files; see MappedFile::identity(). "" where that of one is not known.
   std::string identity() const;
