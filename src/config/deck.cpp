@@ -23,7 +23,13 @@
 namespace swarmpi {
 namespace {
 
-constexpr std::int64_t kLargestDeckBytes = 1 << 20;
+constexpr std::int64_t kLargestDeckBytes = 16 << 20;
+
+/// Two bytes a letter: with a mark at the start, or recognized by the zero in the first letter.
+bool is_utf16(std::string_view text) {
+  if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF")) return true;
+  return text.size() > 1 && (text[0] == '\0') != (text[1] == '\0');
+}
 
 Result<std::string> read_file(const std::string& path) {
   const auto problem = [&](const std::string& why) { return Status::bad_input(path + ": " + why); };
@@ -38,6 +44,7 @@ Result<std::string> read_file(const std::string& path) {
   if (std::ferror(file.get()) != 0) {
     return problem(std::string("cannot be read: ") + std::strerror(errno));
   }
+  if (is_utf16(text)) return problem("is UTF-16, not UTF-8: save it as UTF-8");
   return text;
 }
 

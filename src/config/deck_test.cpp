@@ -438,9 +438,18 @@ TEST(LoadDeck, FilesThatAreNoDecks) {
   EXPECT_EQ(message(pipe), pipe + ": cannot be read: it is a pipe, not a file");
 
   const std::string large = folder / "large.toml";
-  std::ofstream(large) << std::string((1 << 20) + 1, '\n');
+  std::ofstream(large) << std::string(3 << 20, '\n');
+  EXPECT_EQ(message(large), "accepted");
+  std::filesystem::resize_file(large, (16 << 20) + 1);
   EXPECT_EQ(message(large),
-            large + ": cannot be read: it is too large: 1048577 bytes, 1048576 are allowed");
+            large + ": cannot be read: it is too large: 16777217 bytes, 16777216 are allowed");
+
+  const std::string wide = folder / "wide.toml";
+  for (const std::string& text : {std::string("\xFF\xFE[\0", 4), std::string("\xFE\xFF\0[", 4),
+                                  std::string("[\0t\0", 4), std::string("\0[\0t", 4)}) {
+    std::ofstream(wide, std::ios::binary) << text;
+    EXPECT_EQ(message(wide), wide + ": is UTF-16, not UTF-8: save it as UTF-8");
+  }
 
   const std::string good = folder / "good.toml";
   std::ofstream(good) << "[train]\r\nlr = 0.5\r\n";
