@@ -97,6 +97,8 @@ class Resume(SwarmpiTest):
         whole = self.path("undisturbed", "RUN.checkpoints")
         err = self.train("undisturbed", "train.steps=15", resume=whole, expect=2)
         self.assertIn("set train.schedule_steps = 12", err)
+        self.assertIn("a new run", err)
+        self.assertIn("can begin with these weights", err)
         longer = self.train("undisturbed", "train.steps=15", steps, resume=whole)
         self.assert_same_run(self.train("longer", "train.steps=15", steps), longer)
 

@@ -46,6 +46,11 @@ Result<std::optional<ExistingRun>> existing_run(const OutputPaths& paths) {
       ExistingRun{paths.run_file, file.value().deck, -1, -1, file.value().complete});
 }
 
+// For refusals that concern the run, and not its weights.
+constexpr char kWayOut[] =
+    "; a new run (without --resume, with another --out) can begin with these weights: "
+    "postprocess/hf_export.py, hf_import.py, then model.initial";
+
 // The deck of the run that a resumed run continues or replaces. Both must be equal, but for the
 // keys that may change on resume, none of which decides a run's bits. Where nothing is continued
 // that was computed, or before it is known where the model is cut, other cuts do not matter.
@@ -61,9 +66,12 @@ Result<Config> deck_of(const std::string& deck, const std::string& where, const 
     if (difference.key == "train.schedule_steps") continue;  // see check_schedule()
     const bool not_known_yet = difference.key == "data.hash" && config.data.hash.empty();
     if (not_known_yet) continue;
+    const bool other_weights =
+        difference.key.starts_with("model.") || difference.key.starts_with("swarm.boundary");
+    const char* const way = other_weights ? "" : kWayOut;
     return Status::bad_input(
-        fmt::format("{} was made with {} = {}, this deck says {}: a resumed run must keep it",
-                    where, difference.key, difference.a, difference.b));
+        fmt::format("{} was made with {} = {}, this deck says {}: a resumed run must keep it{}",
+                    where, difference.key, difference.a, difference.b, way));
   }
   return other;
 }
@@ -76,8 +84,8 @@ Status check_schedule(const TrainConfig& made_with, const std::string& where,
   return Status::bad_input(fmt::format(
       "{} was made with learning rates that fall over {} steps, in this deck they fall over {}: a "
       "resumed run must keep them; set train.schedule_steps = {} (after step {} the rate stays at "
-      "train.min_lr = {:g})",
-      where, steps, asked.scheduled_steps(), steps, steps, asked.min_lr));
+      "train.min_lr = {:g}){}",
+      where, steps, asked.scheduled_steps(), steps, steps, asked.min_lr, kWayOut));
 }
 
 // The checkpoints of a run whose own folder was named in their place; "" if there are none.
@@ -160,8 +168,8 @@ Status adopt_checkpoint(const Checkpoint& checkpoint, const Config& config,
     return Status::bad_input(fmt::format(
         "fingerprint mismatch: {} was made with {} by version {}, this version with this [compute] "
         "gives {} on this machine: resume with the same kernels, threads and max_isa, on the same "
-        "kind of CPU, and with a version that computes by the same rules",
-        where, head.fingerprint, head.version, fingerprint));
+        "kind of CPU, and with a version that computes by the same rules{}",
+        where, head.fingerprint, head.version, fingerprint, kWayOut));
   }
   if (head.state.step > config.train.steps) {
     return Status::bad_input(
