@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 
 #include "core/anybody_test.hpp"
 #include "core/hash.hpp"
@@ -144,6 +145,14 @@ TEST(Files, NamesTheLimitWhenNoDescriptorIsLeft) {
   }
   EXPECT_NE(status.message().find("Too many open files (see ulimit -n)"), std::string::npos)
       << status.message();
+}
+
+// Its random part tells processes apart that have one host name, and are each process 1.
+TEST(Files, TemporaryNamesHaveARandomPart) {
+  const TestFolder folder;
+  const std::string name = TemporaryFile(folder / "one").name();
+  EXPECT_TRUE(std::regex_match(name, std::regex(R"(.*/\.one\.part-.*-[0-9a-f]{16}-\d+-\d+)")))
+      << name;
 }
 
 TEST(Files, NamesAWorkingDirectoryThatIsGone) {

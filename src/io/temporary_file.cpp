@@ -1,6 +1,7 @@
 #include "io/temporary_file.hpp"
 
 #include <fmt/core.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -8,6 +9,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "core/hash.hpp"
 #include "core/machine.hpp"
 #include "io/descriptor.hpp"
 #include "io/files.hpp"
@@ -26,6 +28,12 @@ constexpr std::chrono::minutes kAbandonedAfter{15};
 /// Hidden, so that patterns like RUN*.h5 never catch it.
 std::string prefix_of(const fs::path& path) { return "." + path.filename().string() + kMark; }
 
+/// Processes in containers may have equal host names, and each be process 1.
+std::string random_text() {
+  std::uint64_t bits = 0;
+  return ::getrandom(&bits, sizeof bits, 0) == sizeof bits ? hex(bits) : "";
+}
+
 void remove_abandoned(const std::string& path) {
   for (const std::string& name : temporary_files(path)) {
     std::error_code unknown;
@@ -38,11 +46,12 @@ void remove_abandoned(const std::string& path) {
 
 TemporaryFile::TemporaryFile(std::string path, AbandonedFiles abandoned) : path_(std::move(path)) {
   static std::atomic<int> number{0};
+  static const std::string bits = random_text();
   const fs::path target(path_);
   if (abandoned == AbandonedFiles::go) remove_abandoned(path_);
-  const std::string name =
-      temporary_name(target.filename().string(),
-                     fmt::format("{}-{}-{}", host_name(), ::getpid(), number.fetch_add(1)));
+  const std::string name = temporary_name(
+      target.filename().string(),
+      fmt::format("{}-{}-{}-{}", host_name(), bits, ::getpid(), number.fetch_add(1)));
   name_ = (target.parent_path() / name).string();
 }
 

@@ -185,7 +185,7 @@ Status prove_outputs_writable(const OutputPaths& paths, std::int64_t needed_byte
     return Status::bad_input("output.run: " + status.message());
   }
   // A new version has a hidden name before, with this host's and a process's: io/temporary_file.
-  constexpr std::size_t kLongerNames = 90;
+  constexpr std::size_t kLongerNames = 107;
   const std::string name = fs::path(paths.run_file).filename().string();
   if (name.size() > NAME_MAX - kLongerNames) {
     return Status::bad_input(fmt::format("output.run: the name {} is too long by {} bytes", name,
