@@ -7,6 +7,7 @@
 #include <iostream>
 
 #include "commands/dispatch.hpp"
+#include "core/uncaught.hpp"
 
 namespace {
 
@@ -65,6 +66,7 @@ swarmpi::ExitStatus close_standard_output(swarmpi::ExitStatus status) {
 
 int main(int argc, char** argv) {
   fill_standard_descriptors();
+  swarmpi::name_uncaught_exceptions();
   std::signal(SIGPIPE, SIG_IGN);  // a reader that leaves must not end a run
   // HDF5 takes no locks: some file systems refuse them. The variable of a site would count more.
   setenv("HDF5_USE_FILE_LOCKING", "FALSE", 1);
