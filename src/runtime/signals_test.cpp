@@ -37,20 +37,20 @@ template <class Signals>
 }
 
 // In processes of their own: other tests have threads that do not block these signals.
-class SignalWatchDeathTest : public testing::Test {
+class SignalWatchDeathTest : public ::testing::Test {
  protected:
   SignalWatchDeathTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 };
 
 TEST_F(SignalWatchDeathTest, AsksForAStopWhenABatchSystemGivesNotice) {
-  const testing::ExitedWithCode well(0);
+  const ::testing::ExitedWithCode well(0);
   EXPECT_EXIT(say(std::array{SIGUSR1}), well, "asked to stop .SIGUSR1.");
   EXPECT_EXIT(say(std::array{SIGUSR2}), well, "asked to stop .SIGUSR2.");
   EXPECT_EXIT(say(std::array{SIGXCPU}), well, "limit of CPU time .SIGXCPU.");
 }
 
 TEST_F(SignalWatchDeathTest, SurvivesNoticesThatFollowANotice) {
-  EXPECT_EXIT(say(kNotices), testing::ExitedWithCode(0), "asked to stop .SIGUSR1.");
+  EXPECT_EXIT(say(kNotices), ::testing::ExitedWithCode(0), "asked to stop .SIGUSR1.");
 }
 
 }  // namespace
