@@ -103,7 +103,7 @@ Status checkpoints_in_use(const OutputPaths& paths, const std::string& owner) {
 std::string owner_path(const OutputPaths& paths) { return paths.checkpoints + "/" + kOwnerName; }
 
 struct OwnerFile {
-  Descriptor file;               // invalid if there is none
+  Descriptor file;               // invalid if there is none that can be read
   std::string run_file, folder;  // "" if it does not say
 };
 
@@ -126,8 +126,9 @@ Result<OwnerFile> open_owner(const OutputPaths& paths, int flags) {
   OwnerFile owner{Descriptor::open(path, flags | O_NOFOLLOW), "", ""};
   if (!owner.file.valid()) {
     const int error = errno;
-    if (error == ENOENT) return owner;
-    return refused(error == ELOOP ? "it is a link" : std::strerror(error));
+    if (error == ELOOP) return refused("it is a link");
+    if ((flags & O_CREAT) != 0) return refused(std::strerror(error));
+    return owner;
   }
   const std::string why_not = why_not_read(owner.file.number(), kMostBytes);
   if (!why_not.empty()) return refused(why_not);

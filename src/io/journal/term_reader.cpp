@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -19,9 +20,10 @@ constexpr std::size_t kReadAheadBytes = std::size_t{1} << 20;
 /// may be as long as a disk, so memory holds one piece at a time.
 bool was_durable_before(const Descriptor& file, std::int64_t at, int version,
                         std::uint64_t number) {
-  // Rows are shorter than half a piece, so each is whole in one of them.
-  std::string bytes(kReadAheadBytes, '\0');
-  for (std::int64_t count = 1; count > 0; at += kReadAheadBytes / 2) {
+  // Pieces overlap by more than a row, so each row is whole in one of them.
+  constexpr std::int64_t kOverlapBytes = kReadAheadBytes;
+  std::string bytes(16 * kReadAheadBytes, '\0');
+  for (std::int64_t count = 1; count > 0; at += std::ssize(bytes) - kOverlapBytes) {
     count = read_at(file, bytes.data(), bytes.size(), at);
     if (count > 0 && was_durable({bytes.data(), static_cast<std::size_t>(count)}, version, number))
       return true;
