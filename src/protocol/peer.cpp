@@ -387,21 +387,20 @@ void Peer::take_the_lead(const TermCreated& term) {
   if (term.ended) end_ = term.ended;
   // Some may have heard of that end: the run must not come to another.
   if (end_) return end_for_all(status_of(*end_));
-  const bool takes_over = !membership_.dead().empty() || membership_.somebody_has_abstained();
   if (!term.created) {
     // A peer that led meanwhile, and has died, has created it.
-    if (plan_.recovers && takes_over) return ask_for_term(term.term.next());
+    if (plan_.recovers && takes_over()) return ask_for_term(term.term.next());
     return report_failure(
         Status::failed(fmt::format("another run writes to the same journal, where term-{} exists "
                                    "already: start only one run for each output file",
                                    term.term.value)));
   }
+  if (over_ && over_->term == term.term) return outbid();
   // Another has led since, and is gone: it has the others' promise, which none of them breaks for
   // an earlier term.
   const Term newest = membership_.view_number().term;
-  if (takes_over && term.term <= newest) return ask_for_term(newest.next());
-  const bool may_be_behind = takes_over || membership_.view() != nullptr;
-  if (!may_be_behind) return lead({term.term, membership_.newest_view(), restart_});
+  if (takes_over() && term.term <= newest) return ask_for_term(newest.next());
+  if (!takes_over()) return lead({term.term, membership_.newest_view(), restart_}, false);
   election_.inquire(term.term, restart_);
   watch_others();
   lead_when_all_have_answered();
@@ -422,17 +421,22 @@ void Peer::lead_when_all_have_answered() {
   if (!mandate) return;
   watch_others();
   if (!mandate->view->contains(self_)) return ask_to_join(now_s_);
-  lead(std::move(*mandate));
+  lead(std::move(*mandate), true);
 }
 
-void Peer::lead(Election::Mandate mandate) {
+bool Peer::takes_over() const {
+  return !membership_.dead().empty() || membership_.somebody_has_abstained() ||
+         membership_.view() != nullptr;
+}
+
+void Peer::lead(Election::Mandate mandate, bool takes_over) {
   go_back_to(mandate.restart);  // the last view may have come to others only
   const InitialMembership& initial = membership_.initial();
   Succession succession;
   succession.term = mandate.term;
   succession.run = initial.first_term;
   succession.view = *mandate.view;
-  succession.takes_over = !membership_.dead().empty() || membership_.somebody_has_abstained();
+  succession.takes_over = takes_over;
   succession.at_start = {static_cast<std::int64_t>(initial.workers.size()),
                          static_cast<std::int64_t>(initial.all().size()), initial.all().back()};
   succession.restart = std::move(mandate.restart);
@@ -458,13 +462,28 @@ void Peer::lead(Election::Mandate mandate) {
   leader_->begin(gone);
 }
 
+// A term may be over before this peer leads under it: while storage creates it, or while the others
+// are asked. A leader that did not know would store rows that storage drops.
+void Peer::receive(const TermOver& over) {
+  if (!over_ || over_->term <= over.term) over_ = over;
+  const bool leads = leader_ && leader_->view().number.term == over.term;
+  if (leads || election_.inquires_under(over.term)) outbid();
+}
+
 // The peer that created the later term had not heard of this leader, and may have died since: an
 // inquiry under a still later term shows who leads. Two peers that take each other for dead must
 // not outbid each other for ever: a peer that is outbid more often than there are peers ends
-// itself.
-void Peer::receive(const TermOver& over) {
-  if (!leader_ || leader_->view().number.term != over.term) return;
+// itself. Without recovery no other peer of this run creates a term.
+void Peer::outbid() {
+  const TermOver over = *over_;
   leader_.reset();
+  election_.withdraw();
+  if (!plan_.recovers) {
+    return end_for_all(Status::stopped(
+        fmt::format("another run has begun in the same journal (term {} is over, term {} exists): "
+                    "this one stores nothing more",
+                    over.term.value, over.newest.value)));
+  }
   const std::size_t peers = membership_.initial().all().size() + membership_.dead().size() +
                             membership_.newest_view()->members().size();
   if (election_.outbid() > peers) return announce_departure(fenced());

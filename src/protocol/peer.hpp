@@ -153,10 +153,16 @@ class Peer {
   void take_the_lead(const TermCreated& term);
   /// With all answers here: leads from the newest view, or asks to join if it is not in it.
   void lead_when_all_have_answered();
-  /// Makes the leader, without the dead, and has it publish its first view.
-  void lead(Election::Mandate mandate);
-  /// A later term than this leader's exists: leads no more, and asks for a still later one.
+  /// Whether there may have been a leader before: this peer knows of a view, or of somebody who may
+  /// have led.
+  bool takes_over() const;
+  /// Makes the leader, without the dead, and has it publish its first view. `takes_over`: it
+  /// adopts what the tables of all say was committed.
+  void lead(Election::Mandate mandate, bool takes_over);
+  /// A later term exists than the one that this peer leads, or is about to lead.
   void receive(const TermOver& over);
+  /// Leads no more, and asks for a still later term; without recovery ends the run.
+  void outbid();
 
   // ---- Failure detector and suspension
 
@@ -245,6 +251,7 @@ class Peer {
   Membership membership_;
   std::optional<JoinRequest> join_request_;
   Election election_;
+  std::optional<TermOver> over_;  // of the newest term of which it was heard
   FailureDetector failure_detector_;
   Suspension suspension_;
 

@@ -461,6 +461,76 @@ TEST(Succession, ALeaderWhoseTermIsOverInquiresUnderALaterOne) {
   EXPECT_EQ(sent<InquiryMessage>(late->handle(TermCreated{Term(5), true}, 2)).size(), 3u);
 }
 
+// Peer 0, which leads under term 1 in a view that it has adopted.
+std::unique_ptr<Peer> leading(bool recovers = true) {
+  RunPlan plan = tiny_plan(1, 2);
+  plan.recovers = recovers;
+  auto leader = std::make_unique<Peer>(PeerId(0), plan, kMembership, ResumeState{});
+  leader->handle(Started{}, 0);
+  const auto views = sent<ViewMessage>(leader->handle(TermCreated{Term(1), true}, 1));
+  hears(*leader, 0, views[0].second);
+  return leader;
+}
+
+// Storage has refused the rows that it gave it last: only what tables know of them is left.
+TEST(Succession, ALeaderAdoptsCommitsWhenItsTermIsOverThoughNobodyHasDied) {
+  const auto leader = leading();
+  leader->handle(TermOver{Term(1), Term(2)}, 2);
+  leader->handle(TermCreated{Term(3), true}, 2);
+  Actions actions;
+  for (const std::int32_t id : {1, 2, 3}) {
+    actions = hears(*leader, id, InquiryAnswer{Term(3), share(first_view()), nullptr});
+  }
+  const auto views = sent<ViewMessage>(actions);
+  ASSERT_EQ(views.size(), 4u);
+  const ViewNumber number = views[0].second.view->number;
+  const auto own = sent<TableMessage>(hears(*leader, 0, views[0].second, number));
+  ASSERT_EQ(own.size(), 1u);
+  TableMessage table;
+  table.view = number;
+  CommitRecord record;
+  record.step = Step(0);
+  record.next_exponents = {0};
+  table.commits = {std::make_shared<const CommitRecord>(record)};
+  for (const std::int32_t id : {1, 2, 3}) {
+    actions = hears(*leader, id, table, number);
+    EXPECT_TRUE(sent<CommitMessage>(actions).empty()) << "not all tables are here";
+  }
+  actions = hears(*leader, 0, own[0].second, number);
+  EXPECT_EQ(sent<CommitMessage>(actions).size(), 4u) << "one of them has not heard it";
+}
+
+TEST(Succession, ATermThatIsOverBeforeItIsCreatedIsNotLed) {
+  const auto first = peer(0);
+  first->handle(Started{}, 0);
+  EXPECT_TRUE(all_of<CreateTerm>(first->handle(TermOver{Term(1), Term(4)}, 1)).empty());
+  const Actions actions = first->handle(TermCreated{Term(1), true}, 1);
+  EXPECT_TRUE(sent<ViewMessage>(actions).empty());
+  const auto asked = all_of<CreateTerm>(actions);
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0].term, Term(5));
+}
+
+TEST(Succession, ATermThatIsOverDuringTheInquiryIsNotLed) {
+  const auto next = inquiring();
+  const auto asked = all_of<CreateTerm>(next->handle(TermOver{Term(2), Term(3)}, 2));
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0].term, Term(4));
+  hears(*next, 2, InquiryAnswer{Term(2), share(first_view()), nullptr});
+  const Actions late = hears(*next, 3, InquiryAnswer{Term(2), share(first_view()), nullptr});
+  EXPECT_TRUE(sent<ViewMessage>(late).empty());
+}
+
+// No other peer creates terms then: the later one is another run's.
+TEST(Succession, ARunWithoutRecoveryEndsWhenItsTermIsOver) {
+  const auto leader = leading(false);
+  const Actions actions = leader->handle(TermOver{Term(1), Term(2)}, 2);
+  EXPECT_TRUE(all_of<CreateTerm>(actions).empty());
+  ASSERT_TRUE(leader->done());
+  EXPECT_EQ(leader->status().code(), ExitStatus::stopped);
+  EXPECT_NE(leader->status().message().find("another run has begun"), std::string::npos);
+}
+
 // A peer that has promised a later term to another answers only when that one has died.
 TEST(Succession, AnInquiryIsRepeated) {
   const auto next = peer(1);

@@ -41,6 +41,7 @@ class Election {
   /// If the answer shows a newer view, its members are asked too.
   void receive(const InquiryAnswer& message, PeerId from);
   bool inquires() const { return inquiry_.has_value(); }
+  bool inquires_under(Term term) const { return inquiry_ && inquiry_->mandate.term == term; }
   /// Whom this peer has asked, if it inquires.
   std::set<PeerId> asked() const { return inquiry_ ? inquiry_->asked : std::set<PeerId>(); }
   /// Who of them has not answered.
