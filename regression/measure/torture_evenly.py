@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Torture, spread evenly over all combinations of features, and what all of them come to.
 
-A share of the schedules uses static pipelines, evenly over joins and cuts; the others are spread
-evenly over delayed updates, joins, shadows and cuts. Each combination is a run of `swarmpi torture`
+A share of the schedules uses static pipelines, and in a twentieth of them terms of another run
+appear, both evenly over joins and cuts; the others are spread evenly over delayed updates, joins,
+shadows and cuts. Each combination is a run of `swarmpi torture`
 with a seed of its own. A line for each, as it ends; then sums of all that they count.
 
 usage: torture_evenly.py [--schedules N] [--seed S] [--static SHARE] [--real] [--processes P]
@@ -28,6 +29,7 @@ from harness.program import BINARY
 
 SWARM = ("delayed", "joins", "shadows", "cuts")
 STATIC = ("joins", "cuts")  # static pipelines have neither delayed updates nor shadows
+OUTBID_SHARE = 0.05
 
 
 def combinations(features, always=()):
@@ -40,7 +42,9 @@ def runs(schedules, static):
     """Options and schedules of each run; the schedules are at least as many as asked for."""
     swarm = list(combinations(SWARM))
     pipelines = list(combinations(STATIC, ("--with", "pipelines")))
-    for group, share in ((swarm, 1 - static), (pipelines, static)):
+    outbid = list(combinations(STATIC, ("--with", "outbids")))
+    shares = (1 - static - OUTBID_SHARE, static, OUTBID_SHARE)
+    for group, share in zip((swarm, pipelines, outbid), shares):
         each = -(-round(schedules * share) // len(group))
         if each:
             yield from ((options, each) for options in group)
@@ -103,7 +107,8 @@ def main():
         record.write(
             options.record,
             f"Torture with {kernels}, evenly over delayed updates, joins, shadows and cuts, and "
-            f"{options.static:g} of it with static pipelines; seed {options.seed}.",
+            f"{options.static:g} of it with static pipelines, {OUTBID_SHARE:g} of it with terms of "
+            f"another run; seed {options.seed}.",
             {**total, "wall_s": wall_s},
         )
     return 0 if complete and total["failed_schedules"] == 0 else 1

@@ -11,6 +11,7 @@ import threading
 import time
 import unittest
 
+from harness import journal
 from harness.file_watch import FileWatch
 from harness.processes import children, lives, wait_for, wait_until_gone
 from harness.swarm import reports_deaths
@@ -109,6 +110,31 @@ class Killed(DisturbedSwarmTest):
             os.kill(pid, signal.SIGKILL)
         swarm.result(20)
         self.assert_resumes("all", ranks=3)
+
+
+@unittest.skipUnless(reports_deaths(), "this MPI reports no deaths")
+class BeforeTheFirstCheckpoint(DisturbedSwarmTest):
+    """Nothing is there to continue from: the run begins again at step 0."""
+
+    settings = ("train.steps=600", "output.validate_every=0")
+
+    def test_it_begins_again_when_the_leader_then_everybody_dies(self):
+        self.slow_down()
+        arguments, run = self.training(
+            "early", *self.settings, "swarm.stages=2", "compute.fidelity=emulated"
+        )
+        swarm = self.start_swarm(4, *arguments)
+        pids = self.ranks_of(swarm, 4)
+        for term, victims in ((1, [0]), (2, [1, 2, 3])):
+            path = f"{run}.journal/term-{term}"
+            wait_for(
+                lambda path=path: journal.STEP in [kind for kind, _ in journal.records(path)],
+                f"a row of term {term}",
+            )
+            for rank in victims:
+                os.kill(pids[rank], signal.SIGKILL)
+        swarm.result(20)
+        self.assert_resumes("early", ranks=3)
 
 
 @unittest.skipUnless(reports_deaths(), "this MPI reports no deaths")

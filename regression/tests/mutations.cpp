@@ -85,6 +85,7 @@ TortureRules rules_of(const std::string& rule, std::uint64_t seed) {
   rules.delayed = (which & 1) != 0;
   rules.faults = {(which & 2) != 0, (which & 4) != 0, (which & 8) != 0, false};
   if (rule.starts_with("collectives_")) rules.faults.collectives = true;
+  if (rule.starts_with("outbid_")) rules.faults.outbids = true;
   if (rule.starts_with("pipelines_") || rule.starts_with("owners_")) {
     rules.delayed = false;
     rules.faults.shadows = false;

@@ -145,6 +145,54 @@ class Resume(SwarmpiTest):
         self.train("killed", resume=self.path("killed", "RUN.checkpoints"))
         self.assert_same_run(self.reference, run)
 
+    def test_it_begins_again_whatever_a_dead_run_has_left(self):
+        half = b"SWJ6\0\0\0\0"
+        for number, left in enumerate(
+            (
+                {"over-1": b"term 2\n"},
+                {"over-1": b"term 2\n", "over-2": b"", "proof-3": b""},
+                {"term-1": b"", "proof-1": b"term 2\n", ".over-1.part-elsewhere-1-0": b"te"},
+                {"term-1": half, "term-2": half, "ended": b"run 1 term 2 status 3\nstopped\n"},
+                {"complete": b"term 4\n", "probe.peer-0": b""},
+            )
+        ):
+            with self.subTest(left=sorted(left)):
+                name = f"left{number}"
+                folder = self.path(name, "RUN.h5.journal")
+                part = self.path(name, "RUN.checkpoints", "step-5", "stage-0.term-1.peer-0.h5")
+                for path, content in (
+                    *((os.path.join(folder, file), left[file]) for file in left),
+                    (part, b"half"),
+                ):
+                    os.makedirs(os.path.dirname(path), exist_ok=True)
+                    with open(path, "wb") as file:
+                        file.write(content)
+                run = self.train(name, resume=self.path(name, "RUN.checkpoints"))
+                self.assert_same_run(self.reference, run)
+                self.assert_complete(run)
+
+    def test_terms_go_on_when_it_begins_again(self):
+        """A process of the run that died may wake up: it must find that its term is over."""
+        arguments, run = self.training("again", "train.steps=100000")
+        os.makedirs(self.path("again", "RUN.checkpoints"))
+        for _ in range(2):
+            process = self.start(*arguments, "--resume", self.path("again", "RUN.checkpoints"))
+            term = len(glob.glob(run + ".journal/term-*")) + 1
+            path = f"{run}.journal/term-{term}"
+            wait_for(
+                lambda path=path: journal.STEP in [kind for kind, _ in journal.records(path)],
+                f"a row of term {term}",
+            )
+            self.stop(process)
+        self.assert_same_run(
+            self.reference, self.train("again", resume=self.path("again", "RUN.checkpoints"))
+        )
+        for term, later in ((1, b"term 2\n"), (2, b"term 3\n")):
+            with open(f"{run}.journal/over-{term}", "rb") as file:
+                self.assertEqual(file.read(), later)
+        with open(run + ".journal/complete", "rb") as file:
+            self.assertEqual(file.read(), b"term 3\n")
+
     def test_a_signal_stops_with_a_checkpoint(self):
         settings = ("train.steps=400", "output.validate_every=0")
         self.add_to_deck(slow_devices(1e-3, peers=1))

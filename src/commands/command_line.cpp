@@ -18,8 +18,8 @@ constexpr double kMostFailures = 1e8;
 const std::vector<std::string> kCommands = {"train",   "check",    "prepare", "compare",
                                             "sample",  "evaluate", "info",    "bench",
                                             "torture", "trace",    "sweep",   "simulate"};
-const std::vector<std::string> kFeatures = {"delayed",   "joins",  "shadows",    "cuts",
-                                            "pipelines", "owners", "collectives"};
+const std::vector<std::string> kFeatures = {"delayed",   "joins",  "shadows",     "cuts",
+                                            "pipelines", "owners", "collectives", "outbids"};
 
 ParsedLine refuse(const std::string& message) {
   ParsedLine line;
@@ -241,10 +241,10 @@ void add_torture(CLI::App& app, TortureOptions& torture) {
   command->add_flag("--json", torture.json, "Print a last line with all counts as a JSON object");
   command->add_flag("--real", torture.real,
                     "Real kernels on tiny models instead of synthetic sums");
-  once_each_time(
-      command->add_option("--with", torture.with,
-                          "All schedules have it: delayed, joins, shadows, cuts, pipelines, owners "
-                          "or collectives"))
+  once_each_time(command->add_option(
+                     "--with", torture.with,
+                     "All schedules have it: delayed, joins, shadows, cuts, pipelines, owners, "
+                     "collectives or outbids"))
       ->type_name("FEATURE");
   once_each_time(command->add_option("--without", torture.without, "No schedule has it"))
       ->type_name("FEATURE");

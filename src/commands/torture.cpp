@@ -200,7 +200,8 @@ Result<TortureRules> torture_rules(const TortureOptions& options) {
   };
   rules.delayed = required("delayed");
   rules.faults = {required("joins"),     required("shadows"), required("cuts"),
-                  required("pipelines"), required("owners"),  required("collectives")};
+                  required("pipelines"), required("owners"),  required("collectives"),
+                  required("outbids")};
   for (const char* pipelines : {"pipelines", "owners"}) {
     for (const char* feature : {"delayed", "shadows"}) {
       if (!contains(options.with, pipelines) || !contains(options.with, feature)) continue;

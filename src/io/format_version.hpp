@@ -35,8 +35,8 @@ inline constexpr FileFormat kStageFileFormat{"swarmpi stage ", "a stage's part o
 inline constexpr FileFormat kWeightsFormat{"swarmpi weights ", "a file of weights", 1, 1};
 /// Version 1 lacked /peers/microbatches; no released program has written it. Version 2 lacks
 /// /peers/useful_s and /throughput/fraction_of_capacity, 2 and 3 /peers/transfer_s, 2 to 4 all of
-/// /goodput.
-inline constexpr FileFormat kJournalFormat{"SWJ", "a journal", 2, 5};
+/// /goodput, 2 to 5 the first term of a start.
+inline constexpr FileFormat kJournalFormat{"SWJ", "a journal", 2, 6};
 
 /// Whether this build reads the version that the file at `path` gives behind its format's name.
 /// Errors: bad_input, naming file, version, the versions that are read, and what to do.

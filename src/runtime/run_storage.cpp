@@ -37,8 +37,8 @@ constexpr double kSyncWithinS = 0.5;
 }  // namespace
 
 struct RunStorage::Rows {
-  explicit Rows(const std::string& folder)
-      : journal(folder, scratch_path(folder)), storer(journal.merge()) {}
+  Rows(const std::string& folder, std::int64_t from_term)
+      : journal(folder, scratch_path(folder), from_term), storer(journal.merge()) {}
 
   static std::string scratch_path(const std::string& folder) { return folder + "/rows"; }
 
@@ -157,14 +157,15 @@ Status RunStorage::perform(const CreateTerm& action) {
   const Result<bool> follows = continue_rows();
   if (!follows.ok()) return follows.status();
   plan_.begin.term = action.term.value;
+  plan_.begin.first_term = plan_.first_term;
   term_over_ = false;
   proven_s_ = clock_.now_s();
   Result<std::unique_ptr<JournalWriter>> created =
       JournalWriter::create(journal_folder_, plan_.begin);
   if (!created.ok()) return created.status();
   journal_ = std::move(created).value();
-  // A leader before this one may hang where it writes one of these.
-  if (journal_ && follows.value()) {
+  // A leader before this one may hang where it writes one of these, one of an earlier start too.
+  if (journal_) {
     remove_temporary_files(plan_.run_file);
     for (const std::string& mark : mark_paths(journal_folder_)) remove_temporary_files(mark);
   }
@@ -173,8 +174,9 @@ Status RunStorage::perform(const CreateTerm& action) {
   if (journal_ && plan_.carried) {
     if (Status carried = carry_rows(); !carried.ok()) return carried;
   }
-  // A run that is resumed is open again: the run file must not say that it has ended.
-  if (journal_ && plan_.begin.from_step >= 0 && !follows.value()) {
+  // A run that is resumed, or begins again, is open again: its run file must not say otherwise.
+  const bool is_open_again = plan_.begin.from_step >= 0 || holds_something(plan_.run_file);
+  if (journal_ && is_open_again && !follows.value()) {
     if (Status status = unless_over(publish(false, "open")); !status.ok()) return status;
   }
   post(TermCreated{action.term, journal_ != nullptr});
@@ -201,7 +203,7 @@ void RunStorage::remove_scratch_files() {
 Status RunStorage::merge_beside() {
   constexpr double kForS = 0.02;
   if (!journal_ || term_over_) return {};
-  if (!rows_) rows_ = std::make_unique<Rows>(journal_folder_);
+  if (!rows_) rows_ = new_rows();
   const Result<bool> all = rows_->journal.read_on(kForS);
   if (!all.ok()) rows_.reset();
   if (!all.ok()) return unless_over(all.status());
@@ -379,18 +381,41 @@ Status RunStorage::store_last_rows(const StoreEnd& action) {
   return journal_->sync();
 }
 
+// A run that lacks rows ends so for all: a peer that would lead next finds the mark.
 Status RunStorage::mark_end(const StoreEnd& action) {
-  const auto still_leads = [this] { return leads(); };
-  const std::int64_t term = plan_.begin.term;
-  if (action.code == ExitStatus::good) {
-    const char* const verdict = plan_.hollow != nullptr ? kSimulatedVerdict : "valid";
-    if (Status status = publish(true, verdict); !status.ok()) return status;
-    if (Status status = mark_complete(journal_folder_, term, still_leads); !status.ok())
-      return status;
-    completed_ = true;
+  const auto ends = [this](ExitStatus code, const std::string& why) {
+    return mark_ended(journal_folder_, {plan_.first_term, plan_.begin.term, code, why},
+                      [this] { return leads(); });
+  };
+  if (action.code != ExitStatus::good) return ends(action.code, action.why);
+  const Result<std::string> missing = missing_rows();
+  if (!missing.ok()) return missing.status();
+  if (!missing.value().empty()) {
+    const Status why = Status::failed(fmt::format(
+        "{} has no rows of steps {}: the run is not complete; this is a fault of a file system or "
+        "a bug of SwarMPI",
+        journal_folder_, missing.value()));
+    Status status = publish(false, "invalid: " + why.message());
+    if (status.ok()) status = ends(why.code(), why.message());
+    return status.ok() ? why : status;
   }
-  return mark_ended(journal_folder_, {plan_.first_term, term, action.code, action.why},
-                    still_leads);
+  if (Status status = mark_complete_end(); !status.ok()) return status;
+  return ends(action.code, action.why);
+}
+
+Status RunStorage::mark_complete_end() {
+  const char* const verdict = plan_.hollow != nullptr ? kSimulatedVerdict : "valid";
+  if (Status status = publish(true, verdict); !status.ok()) return status;
+  const Status marked =
+      mark_complete(journal_folder_, plan_.begin.term, [this] { return leads(); });
+  completed_ = marked.ok();
+  return marked;
+}
+
+Result<std::string> RunStorage::missing_rows() {
+  const Result<Rows*> rows = rows_so_far();
+  if (!rows.ok()) return rows.status();
+  return missing_steps(rows.value()->journal.merge(), plan_.last_step);
 }
 
 bool RunStorage::is_of_this_run(const Checkpoint& checkpoint) const {
@@ -517,9 +542,14 @@ Result<StageLoaded> RunStorage::load(const LoadStage& action) {
   return answer;
 }
 
+// Of a run that began at step 0 earlier starts are no part.
+std::unique_ptr<RunStorage::Rows> RunStorage::new_rows() const {
+  return std::make_unique<Rows>(journal_folder_, resumed_step_ < 0 ? plan_.first_term : 0);
+}
+
 Result<RunStorage::Rows*> RunStorage::rows_so_far() {
   if (rows_ && rows_->journal.missed_rows()) rows_.reset();
-  if (!rows_) rows_ = std::make_unique<Rows>(journal_folder_);
+  if (!rows_) rows_ = new_rows();
   const Result<bool> all = rows_->journal.read_on(std::numeric_limits<double>::infinity());
   if (!all.ok()) rows_.reset();
   if (!all.ok()) return all.status();

@@ -41,10 +41,11 @@ struct StoragePlan {
   double part_patience_s = 3;  ///< how long a checkpoint's parts are looked for
   PeerId self;
   std::function<void()> prepare_thread;  ///< for the kernels of stages that are loaded
-  std::int64_t first_term = 1;           ///< of this run
+  std::int64_t first_term = 1;           ///< of this start
+  std::int64_t last_step = 0;            ///< train.steps: a complete run has rows of all up to it
   /// Whether steps that are made again may come out otherwise: peers compute with other kernels.
   bool is_mixed = false;
-  JournalBegin begin;  ///< of the term to come; its number is set when the term is created
+  JournalBegin begin;  ///< of the term to come; its numbers are set when the term is created
   std::string fidelity = "real";   ///< compute.fidelity
   HollowStages* hollow = nullptr;  ///< where the peer computes nothing; outlives the storage
   /// Whose rows are to be taken over into a new journal.
@@ -151,6 +152,7 @@ class RunStorage final : public Storage {
   /// What follows the journal, from files alone. Where earlier terms have got rows since, it is
   /// made anew.
   struct Rows;
+  std::unique_ptr<Rows> new_rows() const;
   Result<Rows*> rows_so_far();
   /// Reads the journal on for a moment, beside the work, until it is all read.
   Status merge_beside();
@@ -162,6 +164,9 @@ class RunStorage final : public Storage {
   /// The rows that come with it, and those that were left out.
   Status store_last_rows(const StoreEnd& action);
   Status mark_end(const StoreEnd& action);
+  Status mark_complete_end();
+  /// Which steps up to the last have no row; "" if all have.
+  Result<std::string> missing_rows();
 
   StoragePlan plan_;
   JobExecutor& stages_;

@@ -28,10 +28,10 @@ class Writer {
          std::optional<std::string> resumed_from = {}, const std::string& hosts = "",
          std::vector<std::string> shared_files = {}, double suspect_after_s = 3,
          double publish_every_s = 30, bool carries = false,
-         std::unique_ptr<Clock> clock = std::make_unique<WallClock>())
+         std::unique_ptr<Clock> clock = std::make_unique<WallClock>(), std::int64_t last_step = 0)
       : clock_(std::move(clock)),
         storage_(plan(folder, first_term, std::move(resumed_from), hosts, std::move(shared_files),
-                      suspect_after_s, publish_every_s, carries),
+                      suspect_after_s, publish_every_s, carries, last_step),
                  stages_, *clock_, inbox_) {}
 
   void take(auto action) { storage_.take(std::move(action)); }
@@ -53,8 +53,9 @@ class Writer {
   static StoragePlan plan(const std::string& folder, std::int64_t first_term,
                           std::optional<std::string> resumed_from, const std::string& hosts,
                           std::vector<std::string> shared_files, double suspect_after_s,
-                          double publish_every_s, bool carries) {
+                          double publish_every_s, bool carries, std::int64_t last_step) {
     StoragePlan plan;
+    plan.last_step = last_step;
     if (carries) {
       plan.carried = Checkpoint::open(*resumed_from).value();
       plan.begin.carries_history = true;
@@ -112,9 +113,9 @@ TEST(RunStorage, ALeaderCannotStoreOnceALaterTermExists) {
 // opening a file of the journal.
 TEST(RunStorage, ALeaderThatWakesAfterALaterTermMarksNoEnd) {
   const TestFolder folder;
-  Writer first(folder.path(), 1);
+  Writer first(folder.path(), 0);
   first.answer_to<TermCreated>(CreateTerm{Term(1)});
-  first.answer_to<RecordDurable>(StoreRecord{1, EventRow{}});
+  first.answer_to<RecordDurable>(StoreRecord{1, step_row(0)});
   const HeldFile held(folder / "RUN.h5.journal/term-0");
   first.take(StoreEnd{ExitStatus::good, ""});
   const auto wait_until_it_stands = [](Writer& writer) {
@@ -122,7 +123,7 @@ TEST(RunStorage, ALeaderThatWakesAfterALaterTermMarksNoEnd) {
     while (running().find("term-0") == std::string::npos) usleep(1000);
   };
   wait_until_it_stands(first);
-  Writer second(folder.path(), 1);
+  Writer second(folder.path(), 0);
   EXPECT_TRUE(second.answer_to<TermCreated>(CreateTerm{Term(2)}).created);
   wait_until_it_stands(second);  // it reads the journal beside its work
   HeldFile::release();
@@ -183,6 +184,64 @@ TEST(RunStorage, RowsThatAnEarlierLeaderHasSyncedLateAreInTheRunFile) {
   std::ofstream(folder / "RUN.h5.journal/term-1", std::ios::binary | std::ios::app) << late;
   second.answer_to<EndDurable>(StoreEnd{ExitStatus::good, ""});
   EXPECT_EQ(read_run_file(folder / "RUN.h5").value().history.steps.size(), 2u);
+}
+
+// Whatever has lost them: nothing but the mark tells scripts that the run has come to its end.
+TEST(RunStorage, MarksNoRunCompleteWhenRowsAreMissing) {
+  const TestFolder folder;
+  Writer leader(folder.path(), 1, {}, "", {}, 3, 30, false, std::make_unique<WallClock>(), 5);
+  leader.answer_to<TermCreated>(CreateTerm{Term(1)});
+  std::int64_t number = 0;
+  for (const std::int64_t step : {0, 3}) leader.take(StoreRecord{++number, at_step(step)});
+  while (leader.next<RecordDurable>().number < number) continue;
+  const auto failed = leader.answer_to<StorageFailed>(StoreEnd{ExitStatus::good, ""});
+  EXPECT_EQ(failed.status.code(), ExitStatus::no);
+  EXPECT_NE(failed.status.message().find("has no rows of steps 1 to 2, 4 to 5: "),
+            std::string::npos)
+      << failed.status.message();
+  EXPECT_FALSE(std::filesystem::exists(folder / "RUN.h5.journal/complete"));
+  const RunFile published = read_run_file(folder / "RUN.h5").value();
+  EXPECT_FALSE(published.complete);
+  EXPECT_EQ(published.verdict.rfind("invalid: ", 0), 0u) << published.verdict;
+  EXPECT_EQ(read_end(folder / "RUN.h5.journal").value().code, ExitStatus::no)
+      << "who would lead next ends likewise";
+}
+
+// The first start stored two rows, and wakes up as the second has begun again at step 0.
+TEST(RunStorage, ARunThatBeginsAgainHasNoRowsOfAnEarlierStart) {
+  const TestFolder folder;
+  const std::string journal = folder / "RUN.h5.journal";
+  Writer first(folder.path(), 1, {}, "", {}, 3, 0);
+  first.answer_to<TermCreated>(CreateTerm{Term(1)});
+  first.take(StoreRecord{1, at_step(0)});
+  first.take(StoreRecord{2, at_step(1)});
+  while (first.next<RecordDurable>().number < 2) continue;
+  EXPECT_EQ(highest_named_term(journal), 1);
+  Writer second(folder.path(), 2);
+  EXPECT_TRUE(second.answer_to<TermCreated>(CreateTerm{Term(2)}).created);
+  EXPECT_EQ(read_run_file(folder / "RUN.h5").value().history.steps.size(), 0u)
+      << "it is open again";
+  EXPECT_EQ(first.answer_to<TermOver>(StoreRecord{3, at_step(2)}).newest, Term(2));
+  StepRow again = at_step(0);
+  again.loss = 17;  // on another machine, for one
+  second.answer_to<RecordDurable>(StoreRecord{1, again});
+  second.answer_to<EndDurable>(StoreEnd{ExitStatus::good, ""});
+  const RunFile published = read_run_file(folder / "RUN.h5").value();
+  ASSERT_EQ(published.history.steps.size(), 1u);
+  EXPECT_EQ(published.history.steps[0].loss, 17);
+  EXPECT_EQ(payload_of(read_journal(journal).value().history.steps[0]), payload_of(Record(again)));
+}
+
+// Before each is written its writer may hang: one of an earlier start must not put it there later.
+TEST(RunStorage, ANewTermRemovesWhatWritersOfAnEarlierStartWereAboutToRename) {
+  const TestFolder folder;
+  std::filesystem::create_directories(folder / "RUN.h5.journal");
+  const std::vector<std::string> begun = {folder / ".RUN.h5.part-a-1-0",
+                                          folder / "RUN.h5.journal/.complete.part-a-1-1",
+                                          folder / "RUN.h5.journal/.ended.part-a-1-2"};
+  for (const std::string& path : begun) std::ofstream(path) << "half";
+  Writer(folder.path(), 1).answer_to<TermCreated>(CreateTerm{Term(1)});
+  for (const std::string& path : begun) EXPECT_FALSE(std::filesystem::exists(path)) << path;
 }
 
 TEST(RunStorage, OfAFastRunNotAllRowsOfPeersAreKept) {

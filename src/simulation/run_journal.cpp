@@ -10,10 +10,11 @@
 
 namespace swarmpi {
 
-RunJournal::RunJournal(std::string run_file, JournalBegin begin)
+RunJournal::RunJournal(std::string run_file, JournalBegin begin, std::int64_t last_step)
     : run_file_(std::move(run_file)),
       folder_(journal_folder(run_file_)),
-      begin_(std::move(begin)) {}
+      begin_(std::move(begin)),
+      last_step_(last_step) {}
 
 void RunJournal::term_created(Term term) {
   if (!status_.ok()) return;
@@ -73,6 +74,8 @@ Status RunJournal::publish(bool complete, const std::string& invalid) {
   const Result<bool> all = journal.read_on(std::numeric_limits<double>::infinity());
   if (!all.ok()) return all.status();
   journal.merge().settle();
+  const std::string missing = complete ? missing_steps(journal.merge(), last_step_) : "";
+  if (!missing.empty()) return Status::failed(folder_ + " has no rows of steps " + missing);
   MergedRows rows(journal.merge());
   const std::string verdict = invalid.empty() ? kSimulatedVerdict : "invalid: " + invalid;
   const RunFileHead head{begin_.origin, complete, verdict, kSimulatedFidelity};

@@ -18,8 +18,8 @@ namespace swarmpi {
 /// given for them.
 class RunJournal final : public JournalSink {
  public:
-  /// `begin`: of the terms to come.
-  RunJournal(std::string run_file, JournalBegin begin);
+  /// `begin`: of the terms to come. `last_step`: a complete run has rows of all up to it.
+  RunJournal(std::string run_file, JournalBegin begin, std::int64_t last_step);
 
   void term_created(Term term) override;
   void stored(Term term, const StoreRecord& record) override;
@@ -39,6 +39,7 @@ class RunJournal final : public JournalSink {
   std::string run_file_;
   std::string folder_;
   JournalBegin begin_;
+  std::int64_t last_step_;
   std::map<Term, std::unique_ptr<JournalWriter>> writers_;
   RowThinning thinning_;
   Status status_;

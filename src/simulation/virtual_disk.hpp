@@ -46,6 +46,7 @@ struct VirtualDisk {
   };
 
   std::set<Term> terms;
+  std::set<Term> strangers;  ///< of these: no peer has created them
   std::vector<Entry> journal;
   JournalSink* sink = nullptr;            ///< may be null
   bool keeps_journal = true;              ///< false: only the sink has it
@@ -65,6 +66,19 @@ struct VirtualDisk {
     if (!terms.insert(term).second) return false;
     if (sink != nullptr) sink->term_created(term);
     return true;
+  }
+  /// A later term than all others appears, which no peer has created. False before the first term,
+  /// and after the end, whose mark it would void.
+  bool outbid() {
+    if (terms.empty() || ended) return false;
+    const Term next = terms.rbegin()->next();
+    strangers.insert(next);
+    return terms.insert(next).second;
+  }
+  /// Whether a peer has created a later term than this one.
+  bool has_successor(Term term) const {
+    return std::any_of(terms.upper_bound(term), terms.end(),
+                       [this](Term later) { return !strangers.contains(later); });
   }
   void append(PeerId writer, Term term, const StoreRecord& record) {
     if (sink != nullptr) sink->stored(term, record);

@@ -449,8 +449,15 @@ std::optional<Event> VirtualWorld::written(PeerId id, Member& member, const Writ
   if (term_is_over(member, write)) return TermOver{write.term, *disk_.terms.rbegin()};
   std::optional<Event> event = carried_out(id, member, write);
   const auto* created = event ? std::get_if<TermCreated>(&*event) : nullptr;
-  if (created != nullptr && created->created) member.term = created->term;
-  return event;
+  if (created == nullptr || !created->created) return event;
+  member.term = created->term;
+  const Term newest = *disk_.terms.rbegin();
+  if (!disk_.strangers.contains(newest) || newest < created->term) return event;
+  // Storage that publishes or proves the term as it creates it tells of this first, or right after.
+  const TermOver over{created->term, newest};
+  const bool first = created->term.value % 2 == 0;
+  post(now_s(), id, first ? *event : Event(over));
+  return first ? Event(over) : std::move(event);
 }
 
 std::optional<Event> VirtualWorld::carried_out(PeerId id, Member& member, const Written& write) {

@@ -58,6 +58,8 @@ class VirtualWorld {
   /// Messages from one to the other that leave in this time arrive after it; if it is infinite,
   /// never. `reachable`: it can still have the other killed.
   void cut(PeerId from, PeerId to, double duration_s, bool reachable);
+  /// Another run begins in the same journal; see VirtualDisk::outbid().
+  bool outbid() { return disk_.outbid(); }
   /// Adds an event from outside, like a request to stop.
   void post(double at_s, PeerId to, Event event);
   void watch(Observer& observer) { observers_.add(observer); }

@@ -173,6 +173,11 @@ std::string FaultInjector::apply(double now_s, const Fault& fault,
   if (fault.kind == Fault::Kind::cut || fault.kind == Fault::Kind::cut_one_way ||
       fault.kind == Fault::Kind::lose_link)
     return cut_links(now_s, fault, victims);
+  if (fault.kind == Fault::Kind::outbid) {
+    if (!world_.outbid()) return "";
+    ++counts_[static_cast<std::size_t>(fault.kind)];
+    return "has another run take the next term";
+  }
   std::string names;
   for (const PeerId peer : victims) {
     const bool dies = fault.kind == Fault::Kind::kill || fault.kind == Fault::Kind::declare_dead;

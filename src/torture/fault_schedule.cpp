@@ -167,6 +167,8 @@ std::string fault_verb(const Fault& fault) {
                          fault.reachable ? "reachable" : "unreachable", fault.duration_s);
     case Kind::lose_link:
       return "cuts for good, and declares dead to each other, ";
+    case Kind::outbid:
+      return "another run takes the next term, seen by ";
     case Kind::cut:
       return fmt::format("cuts ({}) for {:.6f} s ", fault.reachable ? "reachable" : "unreachable",
                          fault.duration_s);
@@ -303,6 +305,24 @@ void add_faults_of_collectives(FaultSchedule& schedule, std::uint64_t seed, cons
     fault.not_before_s = 0;
     if (!fault.since_last_fault) {
       fault.count = draw_count(draws, plan, membership, fault.moment->frequency);
+    }
+    schedule.all.push_back(std::move(fault));
+  }
+}
+
+void add_outbids(FaultSchedule& schedule, std::uint64_t seed, const RunPlan& plan,
+                 const InitialMembership& membership) {
+  RandomStream draws(seed, Stream::simulation, 48);
+  for (std::int64_t left = draws.between(1, 2); left > 0; --left) {
+    Fault fault = draw_fault(draws, plan, membership, schedule.all.empty(), 0);
+    fault.kind = Kind::outbid;
+    fault.victim = Victim::actor;
+    fault.more = 0;
+    if (draws.chance(0.2)) {
+      fault.moment = moment_named(draws.chance(0.5) ? "asks for CreateTerm" : "hears TermCreated");
+      fault.actor = Actor::any;
+      fault.not_before_s = 0;
+      fault.count = one_in_many(draws, 2);
     }
     schedule.all.push_back(std::move(fault));
   }

@@ -30,6 +30,7 @@ struct Fault {
     cut_one_way,   ///< as `cut`, but messages one way only
     lose_link,     ///< as `cut`, for good, and both ends are told that the other has died; neither
                    ///< of them leads
+    outbid,        ///< a later term appears in the journal, which no peer has created; no victims
   };
   /// Before or after the event is handled, or the action carried out.
   enum class Side : std::uint8_t { before, after };
@@ -59,7 +60,7 @@ struct Fault {
 };
 
 /// How often each kind was injected, by Fault::Kind: victims, and of cuts links.
-using FaultCounts = std::array<std::int64_t, 11>;
+using FaultCounts = std::array<std::int64_t, 12>;
 
 struct FaultSchedule {
   std::vector<Fault> all;
@@ -83,6 +84,10 @@ void add_hang(FaultSchedule& schedule, std::uint64_t seed, const RunPlan& plan,
 /// Adds faults at moments of collectives, beside what the schedule has.
 void add_faults_of_collectives(FaultSchedule& schedule, std::uint64_t seed, const RunPlan& plan,
                                const InitialMembership& membership);
+/// Adds terms that no peer has created, beside what the schedule has: fewer than would make a peer
+/// give up.
+void add_outbids(FaultSchedule& schedule, std::uint64_t seed, const RunPlan& plan,
+                 const InitialMembership& membership);
 /// Has a stage die instead of what the schedule has, and disks hang as all go back to a checkpoint.
 void add_hang_in_loading(FaultSchedule& schedule, std::uint64_t seed, const RunPlan& plan,
                          const InitialMembership& membership);

@@ -502,6 +502,9 @@ void add_faults(RandomSwarm& swarm, const FaultOptions& fault_options) {
   }
   draw_delays_of_spares(swarm);
   draw_memory(swarm);
+  if (fault_options.outbids.value_or(false) && !swarm.faults.has(Fault::Kind::flip)) {
+    add_outbids(swarm.faults, swarm.seed, plan, swarm.membership);
+  }
   if (draws.chance(0.05)) {
     swarm.disks.writes_until_full = static_cast<std::int64_t>(log_uniform(draws, 1, 200));
     if (draws.chance(0.5)) swarm.disks.failing_peer = draws.one_of(swarm.membership.all());

@@ -35,6 +35,8 @@ struct FaultOptions {
   std::optional<bool> owners = false;
   /// Stages are reduced by collectives, which fail in many ways, in most schedules.
   std::optional<bool> collectives = false;
+  /// Terms appear that no peer has created, in all schedules but those whose bits flip.
+  std::optional<bool> outbids = false;
 
   /// Whether bits may flip. They flip only in swarms without all of these: the replica that would
   /// show the difference must not be lost.

@@ -138,6 +138,19 @@ TEST(RandomSwarm, HoldsWhateverBecomesOfItsCollectives) {
   EXPECT_GT(counts.aborted, 500);
 }
 
+// Nobody has died, and yet the leader must take a later term.
+TEST(RandomSwarm, HoldsWhenAnotherRunTakesTheNextTerm) {
+  TortureRules rules;
+  rules.faults.outbids = true;
+  std::int64_t outbids = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const SwarmVerdict verdict = check_torture(mix_bits(seed), rules);
+    EXPECT_EQ(verdict.violation, "") << "seed " << mix_bits(seed);
+    outbids += verdict.faults[static_cast<std::size_t>(Fault::Kind::outbid)];
+  }
+  EXPECT_GT(outbids, 100);
+}
+
 TEST(RandomSwarm, HoldsWithRealKernels) {
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     const RandomSwarm swarm = draw_real_swarm(mix_bits(seed));

@@ -71,9 +71,11 @@ void Referee::happened(double, PeerId peer, const Event& event) {
                    moves_.ask_to_leave(peer);
                    pipelines_.ask_to_leave(peer);
                  },
-                 [&](const TermOver&) {
-                   population_.ask_to_leave(peer);
-                   population_.exclude(peer);
+                 [&](const TermOver& e) {
+                   if (disk_.has_successor(e.term)) {
+                     population_.ask_to_leave(peer);
+                     population_.exclude(peer);
+                   }
                    durability_.refused(peer);
                  },
                  [&](const StageLoaded& e) {

@@ -85,12 +85,12 @@ std::string TortureTally::summary(double seconds) const {
       60 * static_cast<double>(schedules) / seconds, ratio(events, schedules));
   const auto of = [&](Fault::Kind kind) { return faults[static_cast<std::size_t>(kind)]; };
   text += fmt::format(
-      "peers killed by torture {}, stopped {}, declared dead {}, asked to leave {}; links cut {}, "
-      "one way {}, for good and taken for deaths {}; "
+      "peers killed by torture {}, stopped {}, declared dead {}, asked to leave {}; terms of "
+      "another run {}; links cut {}, one way {}, for good and taken for deaths {}; "
       "bits of the state flipped {}, of reduced chunks {}\n",
       of(Fault::Kind::kill), of(Fault::Kind::stop), of(Fault::Kind::declare_dead),
-      of(Fault::Kind::notice), of(Fault::Kind::cut), of(Fault::Kind::cut_one_way),
-      of(Fault::Kind::lose_link), of(Fault::Kind::flip), damaged);
+      of(Fault::Kind::notice), of(Fault::Kind::outbid), of(Fault::Kind::cut),
+      of(Fault::Kind::cut_one_way), of(Fault::Kind::lose_link), of(Fault::Kind::flip), damaged);
   text += fmt::format(
       "jobs that hung {}, disks {}, event loops while what they had sent arrived {}; writes that "
       "were carried out after they had been given up {}; parts of checkpoints lost {}, newest "
@@ -163,6 +163,7 @@ std::vector<std::pair<std::string, std::int64_t>> TortureTally::counts() const {
       {"peers_stopped", of(Fault::Kind::stop)},
       {"peers_declared_dead", of(Fault::Kind::declare_dead)},
       {"peers_asked_to_leave", of(Fault::Kind::notice)},
+      {"terms_of_another_run", of(Fault::Kind::outbid)},
       {"links_cut", of(Fault::Kind::cut)},
       {"links_cut_one_way", of(Fault::Kind::cut_one_way)},
       {"links_taken_for_deaths", of(Fault::Kind::lose_link)},

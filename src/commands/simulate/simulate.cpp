@@ -118,6 +118,7 @@ Result<Prepared> prepare(const SimulateOptions& options) {
 
 JournalBegin begin_of(const Config& config) {
   JournalBegin begin;
+  begin.first_term = 1;
   begin.delay = config.train.delay();
   begin.origin.deck = resolved_deck(config);
   begin.origin.seed = std::to_string(config.train.seed);
@@ -171,7 +172,7 @@ ExitStatus run_simulate(const SimulateOptions& options, std::ostream& out, std::
   const Interrupts interrupts;
   const Config& config = prepared.value().config;
   prefer_huge_pages(state_bytes(config.swarm.peers));
-  RunJournal journal(prepared.value().run_file, begin_of(config));
+  RunJournal journal(prepared.value().run_file, begin_of(config), config.train.steps);
   SimulatedSwarm swarm(config, std::move(prepared.value().faults), journal, options.check);
   SimulationProgress progress(config, out, options.quiet);
   swarm.watch(progress);

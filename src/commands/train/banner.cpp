@@ -168,7 +168,7 @@ std::string start_banner(const Config& config, const std::vector<StageSpec>& sta
   }
   if (!start.found_empty.empty()) {
     line("start", fmt::format("there is no checkpoint in {} yet: {} at step 0", start.found_empty,
-                              start.replaces ? "the unfinished run begins anew" : "begins"));
+                              start.begins_again ? "the unfinished run begins anew" : "begins"));
   }
   return text;
 }

@@ -75,7 +75,7 @@ TEST(Banner, SaysWhatIsResumed) {
   start.found_empty = "runs/mine/RUN.checkpoints";
   expect_says(banner(),
               "there is no checkpoint in runs/mine/RUN.checkpoints yet: begins at step 0");
-  start.replaces = true;
+  start.begins_again = true;
   expect_says(banner(), "yet: the unfinished run begins anew at step 0");
 }
 

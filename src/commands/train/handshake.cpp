@@ -171,6 +171,12 @@ std::string mixed_fingerprint(const std::vector<StartInfo>& ranks, const std::st
   return "mixed " + hex(hash_bytes(all.data(), all.size()));
 }
 
+std::int64_t first_term(const std::vector<StartInfo>& ranks) {
+  std::int64_t first = 1;
+  for (const StartInfo& rank : ranks) first = std::max(first, rank.first_term);
+  return first;
+}
+
 std::vector<std::string> data_hashes(const std::vector<StartInfo>& ranks) {
   std::map<std::pair<std::string, std::string>, std::string> read;
   for (const StartInfo& rank : ranks) {

@@ -24,7 +24,7 @@ namespace swarmpi {
 /// Version of all that ranks say to each other: StartInfo, what a newcomer is told, processes and
 /// control messages of transport/mpi, and the messages of transport/wire. It grows whenever their
 /// bytes change, since builds of two commits may differ in nothing else that is compared.
-inline constexpr int kWireVersion = 21;
+inline constexpr int kWireVersion = 22;
 /// Of the bytes of this version, as handshake_test.cpp makes them. Where they hash to something
 /// else, raise kWireVersion, then change this.
 inline constexpr std::uint64_t kWireHash = 0x4a77ed59948fb8c3;
@@ -46,6 +46,7 @@ struct StartInfo {
   std::optional<std::int64_t> budget_bytes;  ///< that its peer may take; none: no bound
   MemoryNeeds needs;                         ///< by its kernels
   std::int64_t step = -1;                    ///< the run resumes after it; -1: a new run
+  std::int64_t first_term = 1;               ///< by its listing of the journal, which may be old
   std::vector<DamagedCheckpoint> damaged;    ///< newer ones that it passes over
   /// State hashes of the stages it has loaded, of what it owns of them; and those of all weights,
   /// where each replica owns a range.
@@ -54,7 +55,7 @@ struct StartInfo {
   std::string packed() const;
 };
 SWARMPI_FIELDS(StartInfo, status, host, build, deck, data_files, data_hash, fingerprint,
-               budget_bytes, needs, step, damaged, stage_hashes, weight_hashes);
+               budget_bytes, needs, step, first_term, damaged, stage_hashes, weight_hashes);
 
 /// Of this process: host, build and `status`.
 StartInfo own_start_info(const Status& status);
@@ -68,6 +69,8 @@ Status check_compatible(const std::vector<StartInfo>& ranks, bool allow_mixed = 
 /// Of a run whose ranks' fingerprints may differ: "mixed", and the hash of those there are, that of
 /// the checkpoint from which it is resumed among them ("": none).
 std::string mixed_fingerprint(const std::vector<StartInfo>& ranks, const std::string& resumed);
+/// With which term the run begins: that of the newest listing.
+std::int64_t first_term(const std::vector<StartInfo>& ranks);
 /// Of each rank the hash of its data: its own, or that of a rank of its host which has read the
 /// same files; "" where nobody has.
 std::vector<std::string> data_hashes(const std::vector<StartInfo>& ranks);

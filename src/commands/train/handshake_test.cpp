@@ -140,6 +140,15 @@ TEST(WireVersion, GrowsWithTheBytesThatRanksExchange) {
   EXPECT_EQ(hash, kWireHash) << "raise kWireVersion, then let kWireHash be 0x" << hex(hash);
 }
 
+// A host may list the folder of the journal as it was a minute ago.
+TEST(FirstTerm, IsThatOfTheNewestListing) {
+  auto ranks = start_infos(3);
+  EXPECT_EQ(first_term(ranks), 1);
+  ranks[1].first_term = 4;
+  ranks[2].first_term = 3;
+  EXPECT_EQ(first_term(ranks), 4);
+}
+
 TEST(CheckCompatible, EqualRanksAre) { EXPECT_TRUE(check_compatible(start_infos(4)).ok()); }
 
 TEST(CheckCompatible, TheFirstRankThatFailedIsNamed) {

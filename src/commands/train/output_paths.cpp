@@ -22,7 +22,6 @@
 #include "io/checkpoint/manifest.hpp"
 #include "io/files.hpp"
 #include "io/journal/journal.hpp"
-#include "io/temporary_file.hpp"
 #include "runtime/assembly.hpp"
 
 namespace swarmpi {
@@ -284,27 +283,5 @@ Result<Descriptor> claim_checkpoints(const OutputPaths& paths) {
 }
 
 bool has_checkpoint(const OutputPaths& paths) { return latest_checkpoint(paths.checkpoints) >= 0; }
-
-Status remove_unfinished(const OutputPaths& paths) {
-  std::error_code error;
-  // First: where this function is cut short, a mark of the end without terms would count for the
-  // new run.
-  fs::remove(fs::path(paths.journal) / "ended", error);
-  fs::remove(paths.run_file, error);
-  for (std::int64_t term = highest_term(paths.journal); term > 0; --term) {
-    fs::remove(fs::path(paths.journal) / ("term-" + std::to_string(term)), error);
-  }
-  // Temporary files of writers that were killed.
-  for (fs::directory_iterator at(paths.journal, error), end; at != end; at.increment(error)) {
-    if (error) break;
-    std::error_code ignored;
-    if (is_temporary_name(at->path().filename().string())) fs::remove(at->path(), ignored);
-  }
-  fs::remove(paths.journal, error);
-  if (!exists(paths.journal) && !exists(paths.run_file)) return {};
-  return Status::bad_input("cannot remove the unfinished " + paths.run_file + " and " +
-                           paths.journal +
-                           ", which this run would replace: remove them, or choose another --out");
-}
 
 }  // namespace swarmpi

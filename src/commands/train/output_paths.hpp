@@ -39,8 +39,5 @@ Status set_aside_damaged(const OutputPaths& paths, const std::vector<DamagedChec
 Result<Descriptor> claim_checkpoints(const OutputPaths& paths);
 /// Whether a complete checkpoint is in the run's folder.
 bool has_checkpoint(const OutputPaths& paths);
-/// Removes run file and journal, and nothing else. REQUIRES: find_start() found there an unfinished
-/// run without a checkpoint.
-Status remove_unfinished(const OutputPaths& paths);
 
 }  // namespace swarmpi

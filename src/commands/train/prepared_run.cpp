@@ -187,7 +187,12 @@ Status PreparedRun::find_start(const MpiSession& session, std::vector<DamagedChe
   Result<StartPoint> found = swarmpi::find_start(options, config, specs, paths, fingerprint, proof);
   if (!found.ok()) return found.status();
   start = std::move(found).value();
-  membership.first_term = Term(start.first_term);
+  return count_terms_from(session, start.first_term);
+}
+
+Status PreparedRun::count_terms_from(const MpiSession& session, std::int64_t first_term) {
+  start.first_term = first_term;
+  membership.first_term = Term(first_term);
   // A newcomer is none of the peers that the deck lets something happen to.
   if (options.joins) return {};
   Result<Preemption> drawn =

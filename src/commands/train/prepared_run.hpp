@@ -51,6 +51,8 @@ struct PreparedRun {
   /// Finds where the run starts; see find_start(). `damaged`: checkpoints that other ranks have
   /// found to be so. REQUIRES: all else is there. Errors: bad_input.
   Status find_start(const MpiSession& session, std::vector<DamagedCheckpoint> damaged);
+  /// The run's terms begin with this one. Errors: as of preemption_of().
+  Status count_terms_from(const MpiSession& session, std::int64_t first_term);
   /// Deals the stages to the peers of the start, once it is known what all may take. Errors:
   /// bad_input, where they cannot hold all stages.
   Status deal_stages(Budgets budgets);

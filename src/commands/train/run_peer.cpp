@@ -57,6 +57,7 @@ StoragePlan storage_plan(const PreparedRun& run, const std::string& hosts, Hollo
   plan.tensors = tensor_count(run.specs);
   plan.self = run.self;
   plan.first_term = run.membership.first_term.value;
+  plan.last_step = run.config.train.steps;
   plan.begin = make_begin(run, hosts);
   if (run.start.carries_rows) plan.carried = run.start.checkpoint;
   plan.fidelity = name_of(run.config.compute.fidelity);

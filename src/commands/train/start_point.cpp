@@ -20,7 +20,7 @@ struct ExistingRun {
   std::string where;
   std::string deck;  // "" if it was killed before it wrote one
   std::int64_t last_step = -1;
-  std::int64_t from_step = -1;  // it was resumed after this step
+  std::int64_t from_step = -1;  // its newest start resumed it after this step
   bool complete = false;
 };
 
@@ -33,8 +33,10 @@ Result<std::optional<ExistingRun>> existing_run(const OutputPaths& paths) {
     const Result<JournalEnd> journal = read_journal_end(paths.journal);
     if (!journal.ok()) return journal.status();
     const JournalEnd& end = journal.value();
+    const Result<std::int64_t> from_step = step_of_start(paths.journal, end.last);
+    if (!from_step.ok()) return from_step.status();
     return std::optional(ExistingRun{paths.journal, end.last.origin.deck, end.last_step,
-                                     end.last.from_step, end.complete});
+                                     from_step.value(), end.complete});
   }
   std::error_code error;
   if (!std::filesystem::exists(std::filesystem::symlink_status(paths.run_file, error))) {
@@ -102,8 +104,9 @@ std::string checkpoints_inside(const std::string& folder) {
   return "";
 }
 
-// --resume without a checkpoint: the run begins at row 0, and replaces an unfinished one of the
-// same deck if there is one.
+// --resume without a checkpoint: the run begins at row 0. Where the journal of an unfinished one of
+// the same deck is there it begins again in that, under later terms: nothing is removed, for a
+// process of the other start may wake up, and must find that its terms are over.
 Result<StartPoint> begin_without_checkpoint(const TrainOptions& options, const Config& config,
                                             const OutputPaths& paths,
                                             const std::optional<ExistingRun>& existing) {
@@ -121,6 +124,7 @@ Result<StartPoint> begin_without_checkpoint(const TrainOptions& options, const C
   if (Status known = check_initial_weights(config.model); !known.ok()) return known;
   StartPoint start;
   start.found_empty = *options.resume;
+  start.first_term = highest_named_term(paths.journal) + 1;
   if (Status status = refuse_other_checkpoints(paths, nullptr); !status.ok()) return status;
   if (!existing) return start;
   if (existing->complete) {
@@ -138,7 +142,7 @@ Result<StartPoint> begin_without_checkpoint(const TrainOptions& options, const C
     const Result<Config> other = deck_of(existing->deck, existing->where, config, Cuts::may_differ);
     if (!other.ok()) return other.status();
   }
-  start.replaces = true;
+  start.begins_again = true;
   return start;
 }
 
@@ -252,7 +256,7 @@ Result<StartPoint> find_start(const TrainOptions& options, const Config& config,
   if (Status status = refuse_other_checkpoints(paths, &*start.checkpoint); !status.ok()) {
     return status;
   }
-  start.first_term = highest_term(paths.journal) + 1;
+  start.first_term = highest_named_term(paths.journal) + 1;
   if (existing) {
     if (Status status = check_existing_run(*existing, config, start); !status.ok()) {
       return status;

@@ -14,11 +14,11 @@ namespace swarmpi {
 
 struct StartPoint {
   std::optional<Checkpoint> checkpoint;
-  ResumeState state;          ///< step -1: a new run
-  bool carries_rows = false;  ///< the journal does not have the checkpoint's rows
-  std::string found_empty;    ///< the folder to resume from, where it has no checkpoint
-  bool replaces = false;      ///< an unfinished run without a checkpoint is to be removed
-  std::int64_t first_term = 1;
+  ResumeState state;            ///< step -1: a new run
+  bool carries_rows = false;    ///< the journal does not have the checkpoint's rows
+  std::string found_empty;      ///< the folder to resume from, where it has no checkpoint
+  bool begins_again = false;    ///< an unfinished run without a checkpoint, at step 0
+  std::int64_t first_term = 1;  ///< above all that the journal's folder names
 };
 
 /// Whether the deck names the file of the weights whose hash it has, as one must that begins

@@ -78,6 +78,7 @@ StartInfo start_info_of(const PreparedRun& run) {
   info.data_hash = run.config.data.hash;
   info.fingerprint = run.fingerprint;
   info.step = run.start.state.step;
+  info.first_term = run.start.first_term;
   info.budget_bytes = run.budget_bytes;
   info.needs = run.needs;
   if (run.start.checkpoint) info.damaged = run.start.checkpoint->passed_over();
@@ -112,6 +113,8 @@ Result<std::vector<StartInfo>> agree_on_start(MpiSession& session, Result<Prepar
     }
     const bool allow_mixed = prepared.ok() && prepared.value().config.swarm.allow_mixed;
     if (Status status = check_compatible(ranks.value(), allow_mixed); !status.ok()) return status;
+    const Status counted = prepared.value().count_terms_from(session, first_term(ranks.value()));
+    if (!counted.ok()) return counted;
     if (allow_mixed) {
       const std::optional<Checkpoint>& resumed = prepared.value().start.checkpoint;
       prepared.value().fingerprint =
@@ -135,24 +138,18 @@ Result<std::vector<std::string>> shake_hands(MpiSession& session, Result<Prepare
   return hosts;
 }
 
-// Nothing of an earlier run may be taken for this one's.
-Status clear_the_way(const PreparedRun& run) {
-  if (run.start.replaces) return remove_unfinished(run.paths);
-  if (!run.start.checkpoint) return {};
-  return set_aside_damaged(run.paths, run.start.checkpoint->passed_over());
-}
-
 // What one rank does for all, before any of them runs. A newcomer finds it done.
 Status take_outputs(PreparedRun& run) {
   if (run.options.joins) return {};
   Result<Descriptor> claimed = claim_checkpoints(run.paths);
   if (!claimed.ok()) return claimed.status();
   run.claim = std::move(claimed).value();
-  return clear_the_way(run);
+  if (!run.start.checkpoint) return {};
+  return set_aside_damaged(run.paths, run.start.checkpoint->passed_over());
 }
 
 // Returns the stages that this peer serves, initial or loaded, once all ranks have theirs and rank
-// 0 has taken the folder of checkpoints, and removed or set aside what is in the way there.
+// 0 has taken the folder of checkpoints, and set aside what is damaged there.
 Result<Stages> make_state(MpiSession& session, PreparedRun& run) {
   Result<StartedStages> started =
       make_stages(run.config, run.own_specs(), *run.backend, run.start.checkpoint, run.workers(),

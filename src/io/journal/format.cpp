@@ -140,8 +140,11 @@ std::optional<RecordFrame> first_frame(std::string_view bytes, int version) {
 
 bool is_begin(const RecordFrame& frame) { return frame.type == kBeginType; }
 
-std::optional<JournalBegin> decode_begin(const RecordFrame& frame) {
-  Result<JournalBegin> begin = from_bytes<JournalBegin>(frame.payload);
+std::optional<JournalBegin> decode_begin(const RecordFrame& frame, int version) {
+  const bool has_first_term = version >= 6;
+  const std::string payload =
+      std::string(frame.payload) + std::string(has_first_term ? 0 : sizeof(std::int64_t), '\0');
+  Result<JournalBegin> begin = from_bytes<JournalBegin>(payload);
   return begin.ok() ? std::optional(std::move(begin).value()) : std::nullopt;
 }
 

@@ -48,7 +48,7 @@ Result<int> journal_version(std::string_view start, const std::string& path);
 /// Nothing where no whole frame begins there.
 std::optional<RecordFrame> first_frame(std::string_view bytes, int version);
 bool is_begin(const RecordFrame& frame);
-std::optional<JournalBegin> decode_begin(const RecordFrame& frame);
+std::optional<JournalBegin> decode_begin(const RecordFrame& frame, int version);
 std::optional<Record> decode_row(const RecordFrame& frame, int version);
 /// Where the next frame may begin, from this byte on; npos: nowhere.
 std::size_t next_frame(std::string_view bytes, int version, std::size_t from);

@@ -10,6 +10,7 @@
 #include <cinttypes>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <sstream>
@@ -29,6 +30,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view kTermPrefix = "term-";
+constexpr std::int64_t kMostTerms = 1'000'000'000'000'000;  // higher numbers are not SwarMPI's
 
 std::string end_path(const std::string& folder) { return folder + "/ended"; }
 
@@ -37,15 +39,29 @@ std::string complete_mark_path(const std::string& folder) { return folder + "/co
 /// The mark names its term and is void once there is a later one, for then the run went on.
 std::string mark_text(std::int64_t term) { return "term " + std::to_string(term) + "\n"; }
 
-std::optional<std::int64_t> term_of(const std::string& name) {
-  if (name.rfind(kTermPrefix, 0) != 0) return {};
+std::optional<std::int64_t> number_of(const std::string& name, std::string_view prefix) {
+  if (name.rfind(prefix, 0) != 0) return {};
   std::int64_t term = 0;
   const char* end = name.data() + name.size();
-  const auto parsed = std::from_chars(name.data() + kTermPrefix.size(), end, term);
+  const auto parsed = std::from_chars(name.data() + prefix.size(), end, term);
   // Names such as term-01 or term--1 are not SwarMPI's.
-  if (parsed.ec != std::errc() || term < 0 || name != kTermPrefix.data() + std::to_string(term)) {
+  if (parsed.ec != std::errc() || term < 0 || name != prefix.data() + std::to_string(term)) {
     return {};
   }
+  return term;
+}
+
+std::optional<std::int64_t> term_of(const std::string& name) {
+  return number_of(name, kTermPrefix);
+}
+
+/// The term that a mark names; 0 where it names none.
+std::int64_t term_in(const std::string& path) {
+  std::error_code unknown;
+  if (!fs::is_regular_file(fs::symlink_status(path, unknown))) return 0;
+  const Result<std::string> text = read_file(path);
+  std::int64_t term = 0;
+  if (text.ok()) (void)std::sscanf(text.value().c_str(), "term %" SCNd64, &term);
   return term;
 }
 
@@ -53,10 +69,7 @@ std::optional<std::int64_t> term_of(const std::string& name) {
 /// have ended while the disk of this process hung.
 Status remove_mark_before(const std::string& folder, std::int64_t term) {
   const std::string path = complete_mark_path(folder);
-  const Result<std::string> text = read_file(path);
-  std::int64_t marked = 0;
-  if (text.ok()) (void)std::sscanf(text.value().c_str(), "term %" SCNd64, &marked);
-  if (text.ok() && marked > term) return {};
+  if (term_in(path) > term) return {};
   if (const int error = remove_file(path)) return io_error("removing", path, error);
   return {};
 }
@@ -179,13 +192,66 @@ Result<JournalEnd> read_journal_end(const std::string& folder, std::int64_t from
     begun = true;
     end.last_step = of_term.last_step;
     if (end.last_step >= 0) break;
+    // Of a run that began again at step 0 the rows before do not count.
+    if (of_term.begin->from_step < 0) from_term = std::max(from_term, of_term.begin->first_term);
   }
   return end;
+}
+
+Result<std::int64_t> step_of_start(const std::string& folder, const JournalBegin& last) {
+  if (last.first_term == 0) return last.from_step;
+  for (const std::int64_t term : terms_in(folder)) {
+    if (term < last.first_term) continue;
+    const Result<TermEnd> read = read_term_end(term_path(folder, term));
+    if (!read.ok()) return read.status();
+    const std::optional<JournalBegin>& begin = read.value().begin;
+    if (begin && begin->first_term == last.first_term) return begin->from_step;
+  }
+  return last.from_step;
 }
 
 std::int64_t highest_term(const std::string& folder) {
   const std::vector<std::int64_t> terms = terms_in(folder);
   return terms.empty() ? 0 : terms.back();
+}
+
+std::vector<std::int64_t> terms_without_marks(const std::string& folder, std::int64_t below) {
+  std::vector<std::int64_t> terms, marked;
+  const FileCall call("listing", folder);
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (const auto term = term_of(name); term && *term < below) terms.push_back(*term);
+    if (const auto over = number_of(name, kOverPrefix)) marked.push_back(*over);
+  }
+  std::sort(terms.begin(), terms.end());
+  std::sort(marked.begin(), marked.end());
+  std::vector<std::int64_t> without;
+  std::set_difference(terms.begin(), terms.end(), marked.begin(), marked.end(),
+                      std::back_inserter(without));
+  return without;
+}
+
+std::int64_t highest_named_term(const std::string& folder) {
+  std::int64_t highest = 0;
+  const auto named = [&highest](std::int64_t term) {
+    if (term <= kMostTerms) highest = std::max(highest, term);
+  };
+  const FileCall call("listing", folder);
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    for (const std::string_view prefix : {kTermPrefix, kOverPrefix, kProofPrefix}) {
+      const std::optional<std::int64_t> term = number_of(name, prefix);
+      if (!term) continue;
+      named(*term);
+      if (prefix != kTermPrefix) named(term_in(at->path().string()));
+    }
+  }
+  named(term_in(complete_mark_path(folder)));
+  if (const std::optional<RunEnd> end = read_end(folder))
+    named(std::max(end->first_term, end->term));
+  return highest;
 }
 
 Status was_renamed(const std::string& folder, std::int64_t term, std::int64_t its_term) {

@@ -29,9 +29,18 @@ struct JournalBegin {
   /// Rows made again must equal earlier terms' (false where peers have kernels of their own).
   bool must_agree = true;
   RunOrigin origin;
+  /// Of the start that this term belongs to: all terms of one start name the same. 0 in journals of
+  /// earlier versions.
+  std::int64_t first_term = 0;
 };
 SWARMPI_FIELDS(JournalBegin, term, incarnation, from_step, delay, carries_history, must_agree,
-               origin);
+               origin, first_term);
+
+/// Whether with `next` the run begins again at step 0: a start that died before its first
+/// checkpoint left nothing to continue from. Rows of terms before do not count.
+inline bool begins_again(const JournalBegin& next, std::int64_t first_term_before) {
+  return next.from_step < 0 && next.first_term != first_term_before;
+}
 
 class JournalWriter {
  public:
@@ -79,6 +88,10 @@ struct JournalEnd {
 };
 /// Errors: as read_journal(), as far as the ends show it.
 Result<JournalEnd> read_journal_end(const std::string& folder, std::int64_t from_term = 0);
+/// After which step the start began that the term of `last` belongs to: what its first term says. A
+/// succession begins after the last row, and says nothing of that. -1: at step 0. In journals of
+/// earlier versions the first term is not known, and that of `last` is asked. Errors: as above.
+Result<std::int64_t> step_of_start(const std::string& folder, const JournalBegin& last);
 
 /// The numbers of the folder's term files, ascending; and their paths.
 std::vector<std::int64_t> terms_in(const std::string& folder);
@@ -88,6 +101,12 @@ Status was_renamed(const std::string& folder, std::int64_t term, std::int64_t it
 
 /// Highest N of the `term-N` files, 0 if none or no folder.
 std::int64_t highest_term(const std::string& folder);
+/// Those of the folder's terms below this number that no file `over-N` is about.
+std::vector<std::int64_t> terms_without_marks(const std::string& folder, std::int64_t below);
+/// The highest number of a term that anything in the folder names: term files, what the proof of a
+/// term leaves, and the marks, whole or not. A later start takes a higher one: no mark of an
+/// earlier start is about its terms.
+std::int64_t highest_named_term(const std::string& folder);
 
 /// Whether a living process holds the newest term open for writing. False where the file system
 /// knows no locks.

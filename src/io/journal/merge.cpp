@@ -109,6 +109,9 @@ void JournalMerge::settle() {
 
 void JournalMerge::begin(const JournalBegin& begin) {
   settle();
+  if (begins_again(begin, begin_.first_term)) {
+    std::apply([](auto&... tables) { (tables.clear(), ...); }, tables_);
+  }
   begin_ = begin;
   reached_ = begin.from_step;
   if (!begin.must_agree) drop_after(begin.from_step);
@@ -145,6 +148,26 @@ History JournalMerge::history() {
     });
   });
   return history;
+}
+
+std::string missing_steps(JournalMerge& rows, std::int64_t last) {
+  std::string missing;
+  std::int64_t next = 0;  // the first step that was not seen
+  const auto lacks_until = [&](std::int64_t end) {
+    if (next >= end) return;
+    missing += fmt::format("{}{}", missing.empty() ? "" : ", ", next);
+    if (next < end - 1) missing += fmt::format(" to {}", end - 1);
+  };
+  rows.for_each_block<StepRow>(0, [&](std::span<const StepRow> block) {
+    for (const StepRow& row : block) {
+      if (row.step > last) return false;
+      lacks_until(row.step);
+      next = row.step + 1;
+    }
+    return true;
+  });
+  lacks_until(last + 1);
+  return missing;
 }
 
 }  // namespace swarmpi

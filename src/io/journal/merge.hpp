@@ -72,4 +72,7 @@ class JournalMerge {
       tables_;
 };
 
+/// The steps from 0 to `last` that have no row, as "3 to 5, 9"; "" if all have one.
+std::string missing_steps(JournalMerge& rows, std::int64_t last);
+
 }  // namespace swarmpi

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <random>
 #include <unordered_set>
@@ -176,6 +177,58 @@ TEST(JournalMerge, AsTermsComeItIsWhatAllOfThemGive) {
   }
 }
 
+// A term of one start: its rows, under terms that follow one another.
+JournalBegin begin_of(std::int64_t term, std::int64_t first_term, std::int64_t from_step = -1) {
+  JournalBegin begin;
+  begin.term = term;
+  begin.first_term = first_term;
+  begin.from_step = from_step;
+  return begin;
+}
+
+std::size_t rows_in(JournalMerge& merge) {
+  return merge.count<StepRow>() + merge.count<ValidationRow>() + merge.count<PeerRow>() +
+         merge.count<EventRow>() + merge.count<ThroughputRow>() + merge.count<GoodputRow>();
+}
+
+TEST(JournalMerge, LeavesEarlierStartsWhenTheRunBeginsAgain) {
+  JournalMerge merge;
+  merge.begin(begin_of(1, 1));
+  for (const Record& record :
+       {Record(step_row(0)), Record(ValidationRow{0, 1, 1}), Record(PeerRow{0, 0, 0}),
+        Record(EventRow{}), Record(ThroughputRow{}), Record(GoodputRow{})}) {
+    ASSERT_TRUE(merge.add(record).ok());
+  }
+  ASSERT_EQ(rows_in(merge), 6u);
+  merge.begin(begin_of(3, 3));
+  EXPECT_EQ(rows_in(merge), 0u);
+  StepRow other = step_row(0);
+  other.loss += 1;
+  EXPECT_TRUE(merge.add(other).ok()) << "nothing is there that it could contradict";
+}
+
+// It read the end of term 1 before the row of step 0 was there, and will not store it again.
+TEST(JournalMerge, KeepsRowsOfItsStartWhenASuccessorSawNone) {
+  JournalMerge merge;
+  merge.begin(begin_of(1, 1));
+  ASSERT_TRUE(merge.add(step_row(0)).ok());
+  merge.begin(begin_of(2, 1));
+  ASSERT_TRUE(merge.add(step_row(1)).ok());
+  EXPECT_EQ(merge.count<StepRow>(), 2u);
+}
+
+TEST(JournalMerge, NamesTheStepsThatHaveNoRow) {
+  JournalMerge merge;
+  merge.begin(begin_of(1, 1));
+  EXPECT_EQ(missing_steps(merge, 2), "0 to 2");
+  for (const std::int64_t step : {1, 2, 4, 7}) ASSERT_TRUE(merge.add(step_row(step)).ok());
+  EXPECT_EQ(missing_steps(merge, 6), "0, 3, 5 to 6");
+  EXPECT_EQ(missing_steps(merge, 9), "0, 3, 5 to 6, 8 to 9");
+  for (const std::int64_t step : {0, 3, 5, 6}) ASSERT_TRUE(merge.add(step_row(step)).ok());
+  EXPECT_EQ(missing_steps(merge, 7), "");
+  EXPECT_EQ(missing_steps(merge, 5), "") << "an earlier start had more steps";
+}
+
 TEST(JournalFollower, ReadsOnWhereItWasAndSeesNewTerms) {
   const TestFolder folder;
   JournalFollower follower(folder.path(), folder.path());
@@ -253,6 +306,57 @@ TEST(JournalEnd, IsThatOfTheNewestFileWithSteps) {
   ASSERT_TRUE(second->append(step_row(17)).ok());
   EXPECT_EQ(end_of(folder.path()).last_step, 17);
   EXPECT_EQ(end_of(folder.path()).highest_term, 2);
+}
+
+TEST(JournalEnd, HasNoRowsOfEarlierStartsWhenTheRunBeginsAgain) {
+  const TestFolder folder;
+  const auto first = JournalWriter::create(folder.path(), begin_of(1, 1)).value();
+  ASSERT_TRUE(first->append(step_row(8)).ok());
+  JournalWriter::create(folder.path(), begin_of(2, 2)).value();
+  EXPECT_EQ(end_of(folder.path()).last_step, -1);
+  JournalWriter::create(folder.path(), begin_of(3, 2)).value();
+  EXPECT_EQ(end_of(folder.path()).last_step, -1);
+  JournalWriter::create(folder.path(), begin_of(4, 4, 5)).value();
+  EXPECT_EQ(end_of(folder.path()).last_step, -1) << "those of its checkpoint are not here, either";
+}
+
+TEST(JournalEnd, TellsASuccessionFromAResumedRun) {
+  const TestFolder folder;
+  const auto start = [&] {
+    return step_of_start(folder.path(), end_of(folder.path()).last).value();
+  };
+  JournalWriter::create(folder.path(), begin_of(1, 1)).value();
+  JournalWriter::create(folder.path(), begin_of(2, 1, 18)).value();
+  EXPECT_EQ(start(), -1) << "the leader died after step 18";
+  JournalWriter::create(folder.path(), begin_of(3, 3, 12)).value();
+  JournalWriter::create(folder.path(), begin_of(4, 3, 20)).value();
+  EXPECT_EQ(start(), 12);
+  std::ofstream(folder / "term-5") << "";  // its leader died as it created it
+  JournalWriter::create(folder.path(), begin_of(6, 5, 14)).value();
+  JournalWriter::create(folder.path(), begin_of(7, 5, 15)).value();
+  EXPECT_EQ(start(), 14);
+  JournalWriter::create(folder.path(), begin_of(8, 0, 16)).value();
+  EXPECT_EQ(start(), 16) << "an earlier version does not say to which start it belongs";
+}
+
+TEST(JournalTerms, TheHighestIsThatOfAllThatNamesOne) {
+  const TestFolder folder;
+  const auto write = [&](const char* name, const char* text) {
+    std::ofstream(folder / name) << text;
+    return highest_named_term(folder.path());
+  };
+  EXPECT_EQ(highest_named_term(folder / "none"), 0);
+  EXPECT_EQ(write("over-1", "term 2\n"), 2);
+  EXPECT_EQ(write("proof-3", ""), 3);
+  EXPECT_EQ(write("over-2", ""), 3);
+  EXPECT_EQ(write("proof-1", "term 5\n"), 5);
+  EXPECT_EQ(write("term-4", ""), 5);
+  EXPECT_EQ(write("complete", "term 6\n"), 6);
+  EXPECT_EQ(write("ended", "run 7 term 7 status 3\nsomebody asked\n"), 7);
+  for (const char* name : {"over-09", "term--10", "over-9999999999999999999", "term-10.old"}) {
+    EXPECT_EQ(write(name, "term 1"), 7) << name;
+  }
+  EXPECT_EQ(write("over-6", "term 9223372036854775807\n"), 7) << "nobody has led so often";
 }
 
 // By calls of the file system: of a run that is thirty times as long no more is read.

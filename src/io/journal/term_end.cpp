@@ -96,7 +96,7 @@ Result<TermEnd> read_term_end(const std::string& path) {
     if (!known.ok()) return known.status();
     version = known.value();
     const auto frame = first_frame(start.value(), version);
-    if (frame && is_begin(*frame)) end.begin = decode_begin(*frame);
+    if (frame && is_begin(*frame)) end.begin = decode_begin(*frame, version);
     if (frame) begin_bytes = frame->size_bytes;
     if (!frame && wanted >= std::min(size_bytes, kMostBytes)) {
       end.torn = size_bytes > 0;

@@ -3,18 +3,21 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <utility>
+#include <vector>
 
 #include "io/descriptor.hpp"
 #include "io/files.hpp"
+#include "io/journal/journal.hpp"
 
 namespace swarmpi {
 namespace {
 
 std::string over_mark_path(const std::string& folder, std::int64_t term) {
-  return fmt::format("{}/over-{}", folder, term);
+  return fmt::format("{}/{}{}", folder, kOverPrefix, term);
 }
 
 constexpr std::string_view kBefore = "term ";
@@ -37,15 +40,22 @@ bool is_marked(const std::string& path) {
   return mark.ok() && mark.value();
 }
 
+// A start whose first term is far above all others leaves numbers out, which nobody will create.
+constexpr std::int64_t kMostWithoutFiles = 64;
+
 }  // namespace
 
-// Upwards, so that a death in between leaves no unmarked term below a marked one.
+// Upwards, so that a death in between leaves no unmarked term below a marked one. Marks that were
+// left by something else may have gaps below them: then a listing shows which terms have none.
 Status mark_earlier_terms_over(const std::string& folder, std::int64_t term) {
   std::int64_t first = term;
-  while (first > 1 && !is_marked(over_mark_path(folder, first - 1))) --first;
-  for (; first < term; ++first) {
+  const std::int64_t least = std::max<std::int64_t>(1, term - kMostWithoutFiles);
+  while (first > least && !is_marked(over_mark_path(folder, first - 1))) --first;
+  std::vector<std::int64_t> unmarked = terms_without_marks(folder, first);
+  for (; first < term; ++first) unmarked.push_back(first);
+  for (const std::int64_t earlier : unmarked) {
     const Status marked =
-        write_file_durably(over_mark_path(folder, first), fmt::format("{}{}\n", kBefore, term));
+        write_file_durably(over_mark_path(folder, earlier), fmt::format("{}{}\n", kBefore, term));
     if (!marked.ok()) return marked;
   }
   return {};
@@ -53,7 +63,7 @@ Status mark_earlier_terms_over(const std::string& folder, std::int64_t term) {
 
 Result<std::optional<std::int64_t>> later_term(const std::string& folder, std::int64_t term) {
   const std::string mark = over_mark_path(folder, term);
-  const std::string taken = fmt::format("{}/proof-{}", folder, term);
+  const std::string taken = fmt::format("{}/{}{}", folder, kProofPrefix, term);
   const Descriptor file = Descriptor::open(mark, O_WRONLY | O_CREAT | O_EXCL);
   if (!file.valid()) {
     if (errno != EEXIST) return io_error("creating", mark, errno);

@@ -10,13 +10,17 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "core/status.hpp"
 
 namespace swarmpi {
 
-/// Marks all terms before `term` over, so that no leader of them proves itself from now on. Those
-/// that are marked have no unmarked ones below them. Errors: stopped.
+/// Of the files that tell of term N.
+inline constexpr std::string_view kOverPrefix = "over-", kProofPrefix = "proof-";
+
+/// Marks all terms before `term` over, so that no leader of them proves itself from now on: those
+/// that have files, and up to 64 below `term` that have none yet. Errors: stopped.
 Status mark_earlier_terms_over(const std::string& folder, std::int64_t term);
 
 /// The term that has begun after this one, as far as that is marked; nothing while it is proven to

@@ -58,6 +58,26 @@ TEST(TermProof, WhoeverBeginsATermMarksAllThatAreNotMarkedYet) {
   EXPECT_EQ(later_term(folder.path(), 3).value(), Later(4));
 }
 
+TEST(TermProof, TermsBelowAGapOfMarksAreMarkedToo) {
+  const TestFolder folder;
+  for (const char* name : {"term-1", "term-3"}) {
+    ASSERT_TRUE(write_file_durably(folder / name, "").ok());
+  }
+  ASSERT_TRUE(write_file_durably(folder / "over-5", "term 6\n").ok());
+  ASSERT_TRUE(mark_earlier_terms_over(folder.path(), 7).ok());
+  EXPECT_EQ(later_term(folder.path(), 1).value(), Later(7));
+  EXPECT_EQ(later_term(folder.path(), 3).value(), Later(7));
+  EXPECT_EQ(later_term(folder.path(), 5).value(), Later(6));
+}
+
+TEST(TermProof, ATermFarAboveAllOthersIsBegunAtOnce) {
+  const TestFolder folder;
+  ASSERT_TRUE(write_file_durably(folder / "term-1", "").ok());
+  ASSERT_TRUE(mark_earlier_terms_over(folder.path(), 1'000'000'000).ok());
+  EXPECT_EQ(later_term(folder.path(), 1).value(), Later(1'000'000'000));
+  EXPECT_EQ(later_term(folder.path(), 999'999'999).value(), Later(1'000'000'000));
+}
+
 TEST(TermProof, WhereTheFolderCannotBeWrittenNothingIsProven) {
   const TestFolder folder;
   EXPECT_FALSE(later_term(folder / "missing", 1).ok());

@@ -46,7 +46,7 @@ Status TermReader::use_frames(std::string_view bytes, std::size_t& used,
     if ((records_ == 0) != is_begin(*frame)) return broken(path_, "has records out of order");
     Status done;
     if (records_ == 0) {
-      const std::optional<JournalBegin> first = decode_begin(*frame);
+      const std::optional<JournalBegin> first = decode_begin(*frame, version_);
       if (!first) return broken(path_, "has an invalid first record");
       done = begin(*first);
     } else {

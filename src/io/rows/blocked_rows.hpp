@@ -109,6 +109,10 @@ class BlockedRows {
           [&](const Row& row) { return key < key_of(row) && unwanted(row); });
   }
 
+  void clear() {
+    erase([](const Block&) { return true; }, [](const Row&) { return true; });
+  }
+
   /// How many rows have keys that are not above this one.
   std::size_t count_through(const Key& key) {
     std::size_t count = 0;
