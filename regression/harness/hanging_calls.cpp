@@ -1,8 +1,8 @@
 // A file system that stops answering, for tests: a library that is loaded before all others
 // (LD_PRELOAD) and lets a call hang for as long as a file exists.
 //
-//   HANGING_CALL   which calls: "fstat fsync pwrite open"; create: an open that creates the file;
-//                  read: one that only reads
+//   HANGING_CALL   which calls: "stat fsync pwrite open"; stat: fstat, too; create: an open that
+//                  creates the file; read: one that only reads
 //   HANGING_NAME   parts of the paths of the files concerned: ".bin stage-"
 //   HANGING_WHILE  the calls hang while this file exists
 //   HANGING_RANKS  "0 3": on these ranks only; else on all
@@ -82,9 +82,15 @@ Function* real(const char* name) {
 extern "C" {
 
 int fstat(int file, struct stat* found) noexcept {
-  hang("fstat", file);
+  hang("stat", file);
   static auto* const next = real<int(int, struct stat*)>("fstat");
   return next(file, found);
+}
+
+int stat(const char* path, struct stat* found) noexcept {
+  if (hangs_now("stat")) hang_at(path);
+  static auto* const next = real<int(const char*, struct stat*)>("stat");
+  return next(path, found);
 }
 
 int fsync(int file) {

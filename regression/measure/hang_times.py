@@ -49,7 +49,7 @@ TWO_EACH, LEADER_ALONE, WORKER_ALONE = (0, 1, 0, 1), (0, 1, 1), (0, 1, 0)
 HOSTS, RANKS_OF_A_HOST = 3, 2
 # On these hosts: rank 1 alone serves its stage.
 ALONE_ON_HOSTS = (0, 1, 0, 0, 0, 0)
-AWAY_CALLS = "fstat fsync pwrite open"
+AWAY_CALLS = "stat fsync pwrite open"
 STOP_AFTER_S = 10
 MOST_TO_STOP_S = 45  # three waits of 10 s, and 10 s for a thread that hangs
 DEADLINE_S = 1000  # a job that hangs alone ends the run after 600 s
@@ -130,7 +130,7 @@ def at_leader(what, calls):
 
 
 def jobs():
-    return unless_replicated(at_both("job", ("fstat", DATA), lost=1), lost=0, status=3)
+    return unless_replicated(at_both("job", ("stat", DATA), lost=1), lost=0, status=3)
 
 
 def of_all():

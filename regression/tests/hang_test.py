@@ -61,7 +61,7 @@ class Jobs(HangTest):
         for rank in (3, 0):
             with self.subTest(rank=rank):
                 name = f"alone{rank}"
-                swarm, _, run = self.started_with(name, "fstat", DATA, [rank])
+                swarm, _, run = self.started_with(name, "stat", DATA, [rank])
                 self.hang()
                 out = self.assert_undisturbed(swarm, run)
                 # A leader's own rows may be lost with it: then its successor says why.
@@ -76,7 +76,7 @@ class Jobs(HangTest):
                 self.go_on()
 
     def test_where_nobody_else_can_the_run_ends_and_says_why(self):
-        swarm, _, _ = self.started_with("only", "fstat", DATA, [1], "swarm.pins=[0, 1, 0, 0]")
+        swarm, _, _ = self.started_with("only", "stat", DATA, [1], "swarm.pins=[0, 1, 0, 0]")
         self.hang()
         status, out, err = swarm.result(60)
         self.assertEqual(status, 3, out + err)
@@ -85,7 +85,7 @@ class Jobs(HangTest):
         self.assert_resumes("only", ranks=2)
 
     def test_where_all_hang_on_one_server_nobody_goes(self):
-        swarm, _, run = self.started_with("all", "fstat", DATA)
+        swarm, _, run = self.started_with("all", "stat", DATA)
         self.hang()
         time.sleep(16)
         self.go_on()
@@ -257,7 +257,7 @@ class Stopping(HangTest):
         self.assert_resumes("named", ranks=2)
 
     def test_a_job_that_hangs_is_not_waited_for(self):
-        swarm, _, _ = self.started_with("job", "fstat", DATA, [3])
+        swarm, _, _ = self.started_with("job", "stat", DATA, [3])
         self.hang()
         time.sleep(1)
         took_s, out, err = self.stop(swarm)
