@@ -22,6 +22,9 @@
 #include <vector>
 
 #include "core/clock.hpp"
+#include "protocol/messages/record_port.hpp"
+#include "protocol/messages/storage_port.hpp"
+#include "protocol/messages/term_port.hpp"
 #include "runtime/run_storage.hpp"
 
 namespace swarmpi {
@@ -48,11 +51,11 @@ class Leader {
         ::usleep(100);
         continue;
       }
-      if (const auto* failed = std::get_if<StorageFailed>(&*event)) {
+      if (const auto* failed = get_if<StorageFailed>(&*event)) {
         fmt::print(stderr, "long_journal: {}\n", failed->status.message());
         std::exit(1);
       }
-      if (auto* answer = std::get_if<Answer>(&*event)) return std::move(*answer);
+      if (auto* answer = get_if<Answer>(&*event)) return std::move(*answer);
     }
   }
   void store(Record row) { storage_.take(StoreRecord{++number_, std::move(row)}); }

@@ -7,6 +7,9 @@
 #include <variant>
 #include <vector>
 
+#include "protocol/messages/all_jobs.hpp"
+#include "protocol/messages/record_port.hpp"
+#include "protocol/messages/storage_port.hpp"
 #include "protocol/run_plan.hpp"
 #include "simulation/models.hpp"
 
@@ -29,8 +32,8 @@ class SteadyLinks final : public LinkModel {
 class SteadyCosts final : public CostModel {
  public:
   double seconds(PeerId, const Job& job) override {
-    if (std::holds_alternative<ForwardJob>(job)) return kForwardS;
-    if (std::holds_alternative<BackwardJob>(job)) return kBackwardS;
+    if (holds_alternative<ForwardJob>(job)) return kForwardS;
+    if (holds_alternative<BackwardJob>(job)) return kBackwardS;
     return kOtherJobS;
   }
 };
@@ -38,7 +41,7 @@ class SteadyCosts final : public CostModel {
 class SteadyDisks final : public DiskModel {
  public:
   WriteAnswer write(PeerId, const Action& action) override {
-    return {std::holds_alternative<StoreRecord>(action) ? kRecordS : kDiskS, {}, false};
+    return {holds_alternative<StoreRecord>(action) ? kRecordS : kDiskS, {}, false};
   }
 };
 
@@ -49,7 +52,7 @@ class NullCompute final : public VirtualCompute {
   explicit NullCompute(const RunPlan& plan) : plan_(plan) {}
 
   Result<JobResult> execute(const Job& job) override {
-    return std::visit([this](const auto& j) { return JobResult(run(j)); }, job);
+    return visit([this](const auto& j) { return JobResult(run(j)); }, job);
   }
   Result<StageStored> save(Step step, StageId stage) override {
     return StageStored{step, stage, {}, hashes(stage)};

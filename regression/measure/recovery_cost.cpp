@@ -31,6 +31,8 @@
 #include "hardware/device.hpp"
 #include "model/job_costs.hpp"
 #include "protocol/membership/initial_membership.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/pass_jobs.hpp"
 #include "runtime/assembly.hpp"
 #include "simulation/event_trace.hpp"
 #include "simulation/histogram.hpp"

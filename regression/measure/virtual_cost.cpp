@@ -51,6 +51,7 @@
 
 #include "core/version.hpp"
 #include "protocol/membership/initial_membership.hpp"
+#include "protocol/messages/message.hpp"
 #include "regression/measure/null_world.hpp"
 #include "simulation/world.hpp"
 #include "transport/wire/frame.hpp"
@@ -140,7 +141,7 @@ class StepCount {
   /// How many there are, step 0 among them.
   std::int64_t now() {
     for (; seen_ < disk_.journal.size(); ++seen_) {
-      if (std::holds_alternative<StepRow>(disk_.journal[seen_].record.row)) ++steps_;
+      if (std::holds_alternative<StepRow>(disk_.journal[seen_].record->row)) ++steps_;
     }
     return steps_;
   }
@@ -213,12 +214,12 @@ class SentBytes final : public Observer {
   explicit SentBytes(PeerId sender) : sender_(sender) {}
 
   void asked(double, PeerId peer, const Action& action) override {
-    const auto* send = std::get_if<Send>(&action);
+    const auto* send = get_if<Send>(&action);
     if (peer != sender_ || send == nullptr || send->to == peer) return;
     constexpr std::size_t kAnyFragmentBytes = 1 << 16;
     const MessageBody& body = send->message.body;
-    const bool sealed = std::holds_alternative<SealMessage>(body);
-    if (!sealed && !std::holds_alternative<ViewMessage>(body)) return;
+    const bool sealed = holds_alternative<SealMessage>(body);
+    if (!sealed && !holds_alternative<ViewMessage>(body)) return;
     const auto bytes =
         static_cast<std::int64_t>(Frame(pack(send->message), kAnyFragmentBytes).total_bytes());
     (sealed ? seals : views) += bytes;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A test of the code base: arrows between layers, homes of libraries, banned calls, house style,
-dead files, crowded folders, names that are safe in unity builds.
+dead files, crowded folders, names that are safe in unity builds, sources that a message reaches.
 
 usage: tidy.py [--self-test]
 
@@ -16,6 +16,7 @@ import re
 import sys
 from pathlib import Path
 
+import include_reach
 import unity_names
 
 # A layer may include itself and whatever stands in a group above its own.
@@ -417,6 +418,7 @@ def check(files):
         if path.endswith(CPP + (".py", ".sh")):
             check_sizes(path, text, functions, findings)
     unity_names.check(codes, may_include, is_test, findings.error)
+    include_reach.check(codes, findings.error)
     check_dead(files, findings)
     check_crowds(files, findings)
     return findings

@@ -1,5 +1,6 @@
 """Shows tidy.py what each rule must find, and what none may find. Run as `tidy.py --self-test`."""
 
+import include_reach
 import tidy
 
 CLEAN = {
@@ -130,6 +131,16 @@ def crowd(count):
     return {**CLEAN, **{f"inputs/{number}.toml": "a = 1\n" for number in range(count)}}
 
 
+def reach(count):
+    """The clean tree with a message that so many sources include, each through a second header."""
+    seal = include_reach.FOLDER + "seal.hpp"
+    message = "#pragma once\nstruct Seal {\n  int step;\n};\nSWARMPI_FIELDS(Seal, step);\n"
+    second = '#pragma once\n#include "protocol/messages/seal.hpp"\n'
+    source = '#include "protocol/second.hpp"\n'
+    sources = {f"src/protocol/source_{number}.cpp": source for number in range(count)}
+    return {**CLEAN, seal: message, "src/protocol/second.hpp": second, **sources}
+
+
 def run():
     failures = []
     clean = tidy.check(CLEAN)
@@ -148,6 +159,10 @@ def run():
         found = any(rule == "crowded" for _, _, rule, _ in tidy.check(crowd(count)).errors)
         if found != wanted:
             failures.append(f"{count} files in a folder: crowded is {found}")
+    for count, wanted in ((include_reach.LIMIT, False), (include_reach.LIMIT + 1, True)):
+        found = any(rule == "reach" for _, _, rule, _ in tidy.check(reach(count)).errors)
+        if found != wanted:
+            failures.append(f"{count} sources include a message: reach is {found}")
     unproven = {rule for rule, *_ in tidy.BANNED} - {rule for rule, *_ in MUST_FIND}
     failures += [f"no example for the rule {rule}" for rule in unproven]
     print("\n".join(failures) or f"tidy: {len(MUST_FIND)} examples found, clean tree passed")

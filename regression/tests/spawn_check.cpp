@@ -31,6 +31,9 @@
 
 #include "core/check.hpp"
 #include "core/clock.hpp"
+#include "protocol/messages/ending.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/transport_port.hpp"
 #include "regression/harness/publications.hpp"
 #include "transport/mpi/mpi_transport.hpp"
 #include "transport/mpi/session.hpp"
@@ -45,7 +48,7 @@ void send(MpiTransport& transport, PeerId to, const std::string& text) {
 }
 
 std::string text_of(const MessageArrived& arrived) {
-  const auto* end = std::get_if<EndMessage>(&arrived.message.body);
+  const auto* end = get_if<EndMessage>(&arrived.message.body);
   SWARMPI_CHECK(end != nullptr, "a kind of message that was not sent");
   return end->why;
 }
@@ -64,11 +67,11 @@ void serve(MpiTransport& transport) {
   while (!transport.ended()) {
     transport.wait(-1, 0.05);
     while (const auto event = transport.receive()) {
-      if (const auto* spawned = std::get_if<PeerSpawned>(&*event)) {
+      if (const auto* spawned = get_if<PeerSpawned>(&*event)) {
         send(transport, PeerId(0), "spawned " + std::to_string(spawned->peer.value));
-      } else if (const auto* failed = std::get_if<SpawnFailed>(&*event)) {
+      } else if (const auto* failed = get_if<SpawnFailed>(&*event)) {
         send(transport, PeerId(0), "failed " + failed->why);
-      } else if (const auto* arrived = std::get_if<MessageArrived>(&*event)) {
+      } else if (const auto* arrived = get_if<MessageArrived>(&*event)) {
         const std::string text = text_of(*arrived);
         if (text == "end") return;
         if (text == "die") raise(SIGKILL);
@@ -148,11 +151,11 @@ class Director {
 };
 
 void Director::take(const Event& event) {
-  if (const auto* lost = std::get_if<PeerLost>(&event)) lost_.insert(lost->peer);
-  if (const auto* failed = std::get_if<SpawnFailed>(&event)) outcome_ = "failed " + failed->why;
-  if (const auto* spawned = std::get_if<PeerSpawned>(&event))
+  if (const auto* lost = get_if<PeerLost>(&event)) lost_.insert(lost->peer);
+  if (const auto* failed = get_if<SpawnFailed>(&event)) outcome_ = "failed " + failed->why;
+  if (const auto* spawned = get_if<PeerSpawned>(&event))
     outcome_ = "spawned " + std::to_string(spawned->peer.value);
-  const auto* arrived = std::get_if<MessageArrived>(&event);
+  const auto* arrived = get_if<MessageArrived>(&event);
   if (arrived == nullptr) return;
   const std::string text = text_of(*arrived);
   if (text == "hello") answered_.insert(arrived->from.value);

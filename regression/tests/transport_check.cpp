@@ -31,6 +31,11 @@
 #include "core/check.hpp"
 #include "core/hash.hpp"
 #include "core/overloaded.hpp"
+#include "protocol/messages/all_ports.hpp"
+#include "protocol/messages/checkpoints.hpp"
+#include "protocol/messages/ending.hpp"
+#include "protocol/messages/liveness.hpp"
+#include "protocol/messages/reduction.hpp"
 #include "transport/mpi/link_speed.hpp"
 #include "transport/mpi/mpi_transport.hpp"
 #include "transport/mpi/session.hpp"
@@ -179,33 +184,32 @@ void TransportCheck::check(int from, std::uint64_t seed, std::int64_t number, co
 }
 
 void TransportCheck::take(const Event& event, std::uint64_t seed) {
-  if (const auto* lost = std::get_if<PeerLost>(&event)) {
+  if (const auto* lost = get_if<PeerLost>(&event)) {
     Lane& lane = lanes_[static_cast<std::size_t>(lost->peer.value)];
     expect(!lane.lost, fmt::format("rank {} is lost twice", lost->peer.value));
     lane.lost = true;
     lost_at_s_[lost->peer.value] = now_s();
     return;
   }
-  const auto& arrived = std::get<MessageArrived>(event);
+  const auto& arrived = get<MessageArrived>(event);
   const int from = arrived.from.value;
   Lane& lane = lanes_[static_cast<std::size_t>(from)];
-  std::visit(Overloaded{
-                 [&](const ShareMessage& m) {
-                   check(from, seed, m.seal.number, m.sums->data(), m.sums->size_bytes());
-                 },
-                 [&](const StageStoredMessage& m) {
-                   check(from, seed, m.step.value,
-                         reinterpret_cast<const std::byte*>(m.file.name.data()),
-                         m.file.name.size());
-                 },
-                 [&](const HeartbeatMessage&) { --lane.unanswered; },
-                 [&](const EndMessage& m) {
-                   expect(m.why == std::to_string(lane.received), "the end comes before all else");
-                   lane.ended = true;
-                 },
-                 [&](const auto&) { expect(false, "a kind of message that was not sent"); },
-             },
-             arrived.message.body);
+  visit(Overloaded{
+            [&](const ShareMessage& m) {
+              check(from, seed, m.seal.number, m.sums->data(), m.sums->size_bytes());
+            },
+            [&](const StageStoredMessage& m) {
+              check(from, seed, m.step.value,
+                    reinterpret_cast<const std::byte*>(m.file.name.data()), m.file.name.size());
+            },
+            [&](const HeartbeatMessage&) { --lane.unanswered; },
+            [&](const EndMessage& m) {
+              expect(m.why == std::to_string(lane.received), "the end comes before all else");
+              lane.ended = true;
+            },
+            [&](const auto&) { expect(false, "a kind of message that was not sent"); },
+        },
+        arrived.message.body);
 }
 
 void TransportCheck::traffic(std::uint64_t seed, std::int64_t messages, double seconds,
@@ -300,10 +304,10 @@ void TransportCheck::overtaking(const std::string& waits) {
       transport_->wait(-1, 0.05);
       continue;
     }
-    const MessageBody& body = std::get<MessageArrived>(*event).message.body;
-    if (std::holds_alternative<ShareMessage>(body)) came += "s";
-    if (std::holds_alternative<HeartbeatMessage>(body)) came += "h";
-    if (std::holds_alternative<PongMessage>(body)) came += "p";
+    const MessageBody& body = get<MessageArrived>(*event).message.body;
+    if (holds_alternative<ShareMessage>(body)) came += "s";
+    if (holds_alternative<HeartbeatMessage>(body)) came += "h";
+    if (holds_alternative<PongMessage>(body)) came += "p";
   }
   expect(came == "hsp", "a heartbeat overtakes, and a pong does not, but came " + came);
 }
@@ -323,15 +327,15 @@ void TransportCheck::crowded(double seconds, bool both_ways) {
   double looked_s = now_s(), away_s = 0;
   std::size_t pings = 0, large = 0, ended = 0;
   const auto take = [&](int from, const MessageBody& body) {
-    if (const auto* ping = std::get_if<PingMessage>(&body)) {
+    if (const auto* ping = get_if<PingMessage>(&body)) {
       oldest_s = std::max(oldest_s, now_s() - ping->sent_s - away_s);
       ++pings;
-    } else if (std::holds_alternative<ShareMessage>(body)) {
+    } else if (holds_alternative<ShareMessage>(body)) {
       send(from, HeartbeatMessage{});
       ++large;
-    } else if (std::holds_alternative<HeartbeatMessage>(body)) {
+    } else if (holds_alternative<HeartbeatMessage>(body)) {
       --lanes_[static_cast<std::size_t>(from)].unanswered;
-    } else if (std::holds_alternative<EndMessage>(body)) {
+    } else if (holds_alternative<EndMessage>(body)) {
       ++ended;
       if (!sends) send(from, EndMessage{});
     }
@@ -344,7 +348,7 @@ void TransportCheck::crowded(double seconds, bool both_ways) {
   while (ended < partners.size() && now_s() < begin_s_ + kDeadlineS) {
     away_s = now_s() - looked_s;
     while (const auto event = transport_->receive()) {
-      const auto& arrived = std::get<MessageArrived>(*event);
+      const auto& arrived = get<MessageArrived>(*event);
       take(arrived.from.value, arrived.message.body);
     }
     const double since_s = now_s() - begin_s_;

@@ -17,7 +17,6 @@
 #include "config/rules.hpp"
 #include "core/hash.hpp"
 #include "core/machine.hpp"
-#include "core/numbers.hpp"
 #include "core/text.hpp"
 #include "data/dataset.hpp"
 #include "hardware/device.hpp"

@@ -11,7 +11,6 @@
 #include <set>
 #include <utility>
 
-#include "core/numbers.hpp"
 #include "core/text.hpp"
 #include "hardware/device.hpp"
 #include "model/boundary.hpp"
@@ -19,6 +18,7 @@
 #include "model/job_costs.hpp"
 #include "protocol/membership/beat_period.hpp"
 #include "protocol/messages/lanes.hpp"
+#include "protocol/messages/pass_jobs.hpp"
 #include "protocol/method/layout.hpp"
 
 namespace swarmpi {

@@ -8,7 +8,6 @@
 
 #include "config/machine_rules.hpp"
 #include "config/toml_text.hpp"
-#include "core/numbers.hpp"
 #include "core/text.hpp"
 
 namespace swarmpi {

@@ -17,12 +17,12 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "core/choices.hpp"
 #include "core/field_list.hpp"
 #include "core/ids.hpp"
+#include "core/opaque_variant.hpp"
 #include "core/payload.hpp"
 #include "core/shared_doubles.hpp"
 #include "core/status.hpp"
@@ -319,24 +319,24 @@ void read(ArchiveReader& archive, std::shared_ptr<const T>& pointer) {
   pointer = present ? read_shared<T>(archive) : nullptr;
 }
 
-template <HasFields... Kinds>
-void write(ArchiveWriter& archive, const std::variant<Kinds...>& choice) {
-  archive.number(static_cast<std::uint8_t>(choice.index()));
-  std::visit(archive, choice);
+/// As the number in its table.
+template <class Kinds>
+void write(ArchiveWriter& archive, const OpaqueVariant<Kinds>& choice) {
+  archive.number(choice.number());
+  visit(archive, choice);
 }
-template <HasFields... Kinds>
-void read(ArchiveReader& archive, std::variant<Kinds...>& choice) {
-  std::uint8_t kind = 0;
-  archive.number(kind);
-  if (kind >= sizeof...(Kinds)) archive.refuse("kind", kind);
+template <class Kinds>
+void read(ArchiveReader& archive, OpaqueVariant<Kinds>& choice) {
+  std::uint8_t number = 0;
+  archive.number(number);
+  if (!Kinds::has_number(number)) archive.refuse("kind", number);
   if (!archive.good()) return;
-  const auto read_kind = [&]<class Kind>(std::in_place_type_t<Kind>) {
+  Kinds::for_each_row([&]<std::uint8_t kNumber, class Kind>() {
+    if (number != kNumber) return;
     archive.begin(kTypeName<Kind>);
-    archive(choice.template emplace<Kind>());
-    return true;
-  };
-  std::uint8_t at = 0;
-  (void)((at++ == kind && read_kind(std::in_place_type<Kinds>)) || ...);
+    choice = Kind();
+    archive(*get_if<Kind>(&choice));
+  });
 }
 
 // ---- a whole

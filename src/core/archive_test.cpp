@@ -4,6 +4,8 @@
 
 #include <limits>
 
+#include "core/opaque_variant_members.hpp"
+
 namespace swarmpi {
 
 struct Leaf {
@@ -30,13 +32,18 @@ struct Peers {
 };
 SWARMPI_FIELDS(Peers, ids);
 
+struct LeafOrMicrobatch : KindTable<KindRow<0, Leaf>, KindRow<4, MicrobatchId>> {
+  static constexpr std::size_t kBytes = 24;
+};
+template class OpaqueVariant<LeafOrMicrobatch>;
+
 struct Tree {
   std::string name;
   std::vector<Leaf> leaves;
   std::map<StageId, std::int16_t> by_stage;
   std::optional<Purpose> purpose;
   std::shared_ptr<const Leaf> shared;
-  std::variant<Leaf, MicrobatchId> kind;
+  OpaqueVariant<LeafOrMicrobatch> kind;
 };
 SWARMPI_FIELDS(Tree, name, leaves, by_stage, purpose, shared, kind);
 
@@ -90,7 +97,7 @@ TEST(Archive, WhatIsWrittenIsRead) {
   EXPECT_EQ(tree.value().by_stage, odd_tree().by_stage);
   EXPECT_EQ(tree.value().purpose, Purpose::validate);
   EXPECT_EQ(tree.value().shared->number, 0.5);
-  EXPECT_EQ(std::get<MicrobatchId>(tree.value().kind), std::get<MicrobatchId>(odd_tree().kind));
+  EXPECT_EQ(get<MicrobatchId>(tree.value().kind), get<MicrobatchId>(odd_tree().kind));
 }
 
 TEST(Archive, BytesAreLittleEndianAndFieldAfterField) {

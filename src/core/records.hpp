@@ -9,6 +9,7 @@
 
 #include "core/choices.hpp"
 #include "core/field_list.hpp"
+#include "core/kind_table.hpp"
 
 namespace swarmpi {
 
@@ -163,6 +164,14 @@ SWARMPI_FIELDS(GoodputRow, step, peer, useful_s, repeated_s, reduction_s, link_s
 
 /// A row of any table.
 using Record = std::variant<StepRow, ValidationRow, PeerRow, EventRow, ThroughputRow, GoodputRow>;
+/// The types of rows in a journal.
+using RecordKinds =
+    KindTable<KindRow<1, StepRow>, KindRow<2, ValidationRow>, KindRow<3, PeerRow>,
+              KindRow<4, EventRow>, KindRow<5, ThroughputRow>, KindRow<6, GoodputRow>>;
+inline constexpr std::uint8_t kFirstRecordNumber = 1;
+inline std::uint8_t number_of(const Record& record) {
+  return std::visit([]<class Row>(const Row&) { return kNumberIn<RecordKinds, Row>; }, record);
+}
 
 /// The tables of a run.
 struct History {

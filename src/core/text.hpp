@@ -1,5 +1,5 @@
 #pragma once
-// Text for people: readable numbers, and whether bytes are text at all.
+// Numbers as text for people, and whether bytes are text at all.
 
 #include <cstdint>
 #include <set>
@@ -8,6 +8,9 @@
 #include <vector>
 
 namespace swarmpi {
+
+/// The nearest double; exact up to 2^53.
+inline double as_double(std::int64_t value) { return static_cast<double>(value); }
 
 /// "23.4 GiB", "512 KiB": three significant digits.
 std::string readable_bytes(double bytes);

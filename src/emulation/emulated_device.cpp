@@ -5,6 +5,8 @@
 #include <chrono>
 #include <utility>
 
+#include "protocol/messages/compute_port.hpp"
+
 namespace swarmpi {
 
 EmulatedDevice::EmulatedDevice(JobRunner& below, const Config& config,

@@ -10,6 +10,7 @@
 
 #include "config/config.hpp"
 #include "model/job_costs.hpp"
+#include "protocol/messages/compute_port.hpp"
 #include "runtime/stage_compute.hpp"
 
 namespace swarmpi {

@@ -4,6 +4,10 @@
 
 #include "core/clock.hpp"
 #include "model/local_trainer_test.hpp"
+#include "protocol/messages/compute_port.hpp"
+#include "protocol/messages/learning_jobs.hpp"
+#include "protocol/messages/pass_jobs.hpp"
+#include "protocol/messages/update_jobs.hpp"
 
 namespace swarmpi::test::emulated_device_test {
 namespace {

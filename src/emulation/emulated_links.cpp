@@ -6,6 +6,8 @@
 #include <thread>
 
 #include "protocol/messages/lanes.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/transport_port.hpp"
 #include "transport/wire/frame.hpp"
 #include "transport/wire/wire.hpp"
 
@@ -82,8 +84,8 @@ void EmulatedLinks::hold_loss(const PeerLost& lost, Nanoseconds now) {
 }
 
 std::optional<Event> EmulatedLinks::pass(Event event, Nanoseconds now) {
-  const auto* arrived = std::get_if<MessageArrived>(&event);
-  const auto* lost = std::get_if<PeerLost>(&event);
+  const auto* arrived = get_if<MessageArrived>(&event);
+  const auto* lost = get_if<PeerLost>(&event);
   if (lost != nullptr) {
     hold_loss(*lost, now);
     return take_due(now);

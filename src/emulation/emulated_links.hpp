@@ -12,6 +12,7 @@
 #include "core/clock.hpp"
 #include "emulation/held_messages.hpp"
 #include "hardware/network.hpp"
+#include "protocol/messages/message.hpp"
 #include "transport/transport.hpp"
 
 namespace swarmpi {

@@ -5,6 +5,11 @@
 #include <deque>
 #include <vector>
 
+#include "protocol/messages/liveness.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/microbatches.hpp"
+#include "protocol/messages/transport_port.hpp"
+
 namespace swarmpi::emulated_links_test {
 namespace {
 
@@ -12,7 +17,7 @@ constexpr PeerId kSelf{1}, kOther{2}, kThird{3};
 constexpr double kLost = -1, kLarge = -2;
 
 double number_of(const Message& message) {
-  const auto* ping = std::get_if<PingMessage>(&message.body);
+  const auto* ping = get_if<PingMessage>(&message.body);
   return ping != nullptr ? ping->sent_s : kLarge;
 }
 
@@ -78,7 +83,7 @@ class EmulatedLinksTest : public testing::Test {
     clock_.time_s = at_s;
     std::vector<double> numbers;
     while (const std::optional<Event> event = links.receive()) {
-      const auto* arrived = std::get_if<MessageArrived>(&*event);
+      const auto* arrived = get_if<MessageArrived>(&*event);
       numbers.push_back(arrived ? number_of(arrived->message) : kLost);
     }
     return numbers;

@@ -5,6 +5,9 @@
 #include <utility>
 
 #include "emulation/fault_clock.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/process_port.hpp"
+#include "protocol/messages/transport_port.hpp"
 
 namespace swarmpi {
 namespace {
@@ -50,8 +53,8 @@ std::optional<Event> EmulatedTransport::receive() {
 }
 
 bool EmulatedTransport::crosses_links(const Event& event) const {
-  const auto* arrived = std::get_if<MessageArrived>(&event);
-  return arrived ? arrived->from != self_ : std::holds_alternative<PeerLost>(event);
+  const auto* arrived = get_if<MessageArrived>(&event);
+  return arrived ? arrived->from != self_ : holds_alternative<PeerLost>(event);
 }
 
 void EmulatedTransport::wait(int wake_descriptor, double timeout_s) {

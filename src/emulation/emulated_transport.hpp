@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "config/choices.hpp"
+#include "protocol/messages/message.hpp"
 #include "runtime/inbox.hpp"
 #include "transport/transport.hpp"
 

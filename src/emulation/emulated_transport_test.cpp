@@ -6,6 +6,10 @@
 #include <thread>
 #include <utility>
 
+#include "protocol/messages/liveness.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/transport_port.hpp"
+
 namespace swarmpi::emulated_transport_test {
 namespace {
 
@@ -16,7 +20,7 @@ constexpr double kLost = -1;
 class FakeTransport final : public Transport {
  public:
   void send(PeerId to, Message message) override {
-    sent.push_back(std::get<PingMessage>(message.body).sent_s);
+    sent.push_back(get<PingMessage>(message.body).sent_s);
     if (to == kSelf) events.emplace_back(MessageArrived{to, std::move(message)});
   }
   std::optional<Event> receive() override {
@@ -61,8 +65,8 @@ class EmulatedTransportTest : public testing::Test {
   std::vector<double> received() {
     std::vector<double> numbers;
     while (const std::optional<Event> event = transport_.receive()) {
-      const auto* arrived = std::get_if<MessageArrived>(&*event);
-      numbers.push_back(arrived ? std::get<PingMessage>(arrived->message.body).sent_s : kLost);
+      const auto* arrived = get_if<MessageArrived>(&*event);
+      numbers.push_back(arrived ? get<PingMessage>(arrived->message.body).sent_s : kLost);
     }
     return numbers;
   }
@@ -94,7 +98,7 @@ TEST_F(EmulatedTransportTest, ADeadPeerSendsNothing) {
 
 TEST_F(EmulatedTransportTest, ANoticeIsAStopRequestLikeASignalToWhoeverLives) {
   transport_.inject_fault(FaultEvent::notice);
-  EXPECT_TRUE(std::holds_alternative<StopRequested>(inbox_.take().value()));
+  EXPECT_TRUE(holds_alternative<StopRequested>(inbox_.take().value()));
   transport_.inject_fault(FaultEvent::kill);
   transport_.inject_fault(FaultEvent::notice);
   EXPECT_FALSE(inbox_.take());
@@ -121,7 +125,7 @@ TEST_F(EmulatedTransportTest, AcrossACutNobodyKillsAnybody) {
   transport_.inject_fault(FaultEvent::cut);
   transport_.kill(kOther);
   EXPECT_TRUE(below_.killed.empty());
-  EXPECT_TRUE(std::holds_alternative<KillFailed>(inbox_.take().value()));
+  EXPECT_TRUE(holds_alternative<KillFailed>(inbox_.take().value()));
   below_.order_is_on_its_way = true;
   transport_.wait(-1, 1);
   EXPECT_FALSE(transport_.ended()) << "before receive() or wait() is called again";

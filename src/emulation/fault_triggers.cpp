@@ -5,6 +5,13 @@
 #include <utility>
 
 #include "core/overloaded.hpp"
+#include "protocol/messages/commit.hpp"
+#include "protocol/messages/compute_port.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/pass_jobs.hpp"
+#include "protocol/messages/reduction_jobs.hpp"
+#include "protocol/messages/storage_port.hpp"
+#include "protocol/messages/update_jobs.hpp"
 
 namespace swarmpi {
 namespace {
@@ -22,41 +29,40 @@ ProtocolPoint of_work(FaultPoint point, const WorkId& work) {
 }
 
 ProtocolPoint protocol_point(const Job& job) {
-  return std::visit(Overloaded{
-                        [](const ForwardJob& j) { return of_work(FaultPoint::forward, j.work); },
-                        [](const BackwardJob& j) { return of_work(FaultPoint::backward, j.work); },
-                        [](const ShareJob& j) {
-                          return ProtocolPoint{FaultPoint::reduce, j.step.value};
-                        },
-                        [](const ReduceJob& j) {
-                          return ProtocolPoint{FaultPoint::reduce, j.step.value};
-                        },
-                        [](const UpdateJob& j) {
-                          return ProtocolPoint{FaultPoint::apply, j.record->step.value};
-                        },
-                        [](const ApplyJob& j) {
-                          return ProtocolPoint{FaultPoint::apply, j.record->step.value};
-                        },
-                        [](const auto&) { return ProtocolPoint{}; },
-                    },
-                    job);
+  return visit(Overloaded{
+                   [](const ForwardJob& j) { return of_work(FaultPoint::forward, j.work); },
+                   [](const BackwardJob& j) { return of_work(FaultPoint::backward, j.work); },
+                   [](const ShareJob& j) {
+                     return ProtocolPoint{FaultPoint::reduce, j.step.value};
+                   },
+                   [](const ReduceJob& j) {
+                     return ProtocolPoint{FaultPoint::reduce, j.step.value};
+                   },
+                   [](const UpdateJob& j) {
+                     return ProtocolPoint{FaultPoint::apply, j.record->step.value};
+                   },
+                   [](const ApplyJob& j) {
+                     return ProtocolPoint{FaultPoint::apply, j.record->step.value};
+                   },
+                   [](const auto&) { return ProtocolPoint{}; },
+               },
+               job);
 }
 
 ProtocolPoint protocol_point(const Action& action) {
-  return std::visit(Overloaded{
-                        [](const StartJob& a) { return protocol_point(a.job); },
-                        [](const StoreStage& a) {
-                          return ProtocolPoint{FaultPoint::checkpoint, a.step.value};
-                        },
-                        [](const Send& a) {
-                          const auto* commit = std::get_if<CommitMessage>(&a.message.body);
-                          return commit
-                                     ? ProtocolPoint{FaultPoint::commit, commit->record->step.value}
-                                     : ProtocolPoint{};
-                        },
-                        [](const auto&) { return ProtocolPoint{}; },
-                    },
-                    action);
+  return visit(Overloaded{
+                   [](const StartJob& a) { return protocol_point(a.job); },
+                   [](const StoreStage& a) {
+                     return ProtocolPoint{FaultPoint::checkpoint, a.step.value};
+                   },
+                   [](const Send& a) {
+                     const auto* commit = get_if<CommitMessage>(&a.message.body);
+                     return commit ? ProtocolPoint{FaultPoint::commit, commit->record->step.value}
+                                   : ProtocolPoint{};
+                   },
+                   [](const auto&) { return ProtocolPoint{}; },
+               },
+               action);
 }
 
 bool meets(const FaultAt& fault, const ProtocolPoint& at) {

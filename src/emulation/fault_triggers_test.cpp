@@ -4,6 +4,16 @@
 
 #include <memory>
 
+#include "protocol/messages/commit.hpp"
+#include "protocol/messages/compute_port.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/pass_jobs.hpp"
+#include "protocol/messages/process_port.hpp"
+#include "protocol/messages/reduction_jobs.hpp"
+#include "protocol/messages/storage_port.hpp"
+#include "protocol/messages/update_jobs.hpp"
+#include "protocol/step/commit_record.hpp"
+
 namespace swarmpi::fault_triggers_test {
 namespace {
 

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "emulation/emulated_links.hpp"
+#include "protocol/messages/message_table.hpp"
 
 namespace swarmpi {
 namespace {
@@ -18,7 +19,7 @@ void change_payload(Message& message, Change changed) {
       if (field) field = changed(field);
     }
   };
-  std::visit([&](auto& body) { for_each_field(body, change); }, message.body);
+  visit([&](auto& body) { for_each_field(body, change); }, message.body);
 }
 
 }  // namespace
@@ -38,7 +39,7 @@ void FilledPayloads::send(PeerId to, Message message) {
 
 std::optional<Event> FilledPayloads::receive() {
   std::optional<Event> event = below_.receive();
-  if (auto* const arrived = event ? std::get_if<MessageArrived>(&*event) : nullptr) {
+  if (auto* const arrived = event ? get_if<MessageArrived>(&*event) : nullptr) {
     change_payload(arrived->message, [](const PayloadRef& payload) {
       return Payload::hollow(payload->size_bytes());
     });

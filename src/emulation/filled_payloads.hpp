@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "config/config.hpp"
+#include "protocol/messages/message.hpp"
 #include "transport/transport.hpp"
 
 namespace swarmpi {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/microbatches.hpp"
 #include "transport/loopback.hpp"
 
 namespace swarmpi::filled_payloads_test {
@@ -20,7 +22,7 @@ Message message_with(PayloadRef payload) {
 // What comes from below, as it was sent there.
 PayloadRef received(Transport& transport) {
   const std::optional<Event> event = transport.receive();
-  return payload_in(std::get<MessageArrived>(event.value()).message);
+  return payload_in(get<MessageArrived>(event.value()).message);
 }
 
 TEST(FilledPayloads, AHollowPayloadTravelsAsZerosAndArrivesHollow) {

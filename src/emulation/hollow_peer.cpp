@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "protocol/messages/compute_port.hpp"
+#include "protocol/messages/storage_port.hpp"
+
 namespace swarmpi {
 
 HollowPeer::HollowPeer(PeerId self, const Config& config, RunPlan plan, const ResumeState& resume,

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "config/config.hpp"
+#include "protocol/messages/compute_port.hpp"
 #include "protocol/run_plan.hpp"
 #include "runtime/hollow_stages.hpp"
 #include "runtime/stage_compute.hpp"

@@ -7,6 +7,11 @@
 #include "model/boundary.hpp"
 #include "model/local_trainer_test.hpp"
 #include "model/make_backend.hpp"
+#include "protocol/messages/compute_port.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/pass_jobs.hpp"
+#include "protocol/messages/update_jobs.hpp"
+#include "protocol/step/commit_record.hpp"
 #include "runtime/assembly.hpp"
 
 namespace swarmpi::test::hollow_peer_test {
@@ -32,7 +37,7 @@ TEST_F(HollowPeerTest, APassAnswersWithASizeWithoutMemory) {
   const Result<JobFinished> finished = peer_.run(ForwardJob{{{Step(0)}, StageId(0)}, nullptr});
   ASSERT_TRUE(finished.ok()) << finished.status().message();
   EXPECT_EQ(finished.value().duration_s, 0);
-  const PayloadRef output = std::get<ForwardResult>(finished.value().result).output;
+  const PayloadRef output = get<ForwardResult>(finished.value().result).output;
   EXPECT_EQ(size_of(output), boundary_bytes(config_).activations);
   EXPECT_EQ(output->data(), nullptr);
 }

@@ -9,11 +9,13 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <variant>
 
 #include "core/hash.hpp"
 #include "core/records.hpp"
@@ -111,5 +113,14 @@ inline std::string in_full(std::uint64_t value) { return "0x" + hex(value); }
 inline std::string in_full(std::int64_t value) { return std::to_string(value); }
 inline std::string in_full(bool value) { return value ? "1" : "0"; }
 inline std::string in_full(const std::string& value) { return value; }
+
+/// A row of a run that computes nothing, as it is stored and shown. Its losses are made up, so they
+/// become NaN.
+inline Record without_losses(Record row) {
+  constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
+  if (auto* step = std::get_if<StepRow>(&row)) step->loss = step->grad_norm = kNothing;
+  if (auto* validation = std::get_if<ValidationRow>(&row)) validation->loss = kNothing;
+  return row;
+}
 
 }  // namespace swarmpi

@@ -3,11 +3,12 @@
 #include <algorithm>
 
 #include "core/machine.hpp"
-#include "core/numbers.hpp"
+#include "core/text.hpp"
 #include "model/activations.hpp"
 #include "model/boundary.hpp"
 #include "model/passes.hpp"
 #include "model/stage_gradient.hpp"
+#include "protocol/messages/pass_jobs.hpp"
 #include "protocol/method/layout.hpp"
 #include "protocol/reduction/weight_gather.hpp"
 #include "protocol/replica/fetch_window.hpp"
@@ -45,9 +46,9 @@ double model_flops_per_token(const Config& config) {
 double job_flops(const Config& config, const StageSpec& spec, const Job& job,
                  const JobResult& result) {
   double thirds = 0;
-  if (std::holds_alternative<ForwardJob>(job)) thirds = 1;
-  if (const auto* backward = std::get_if<BackwardJob>(&job)) {
-    const auto* backward_result = std::get_if<BackwardResult>(&result);
+  if (holds_alternative<ForwardJob>(job)) thirds = 1;
+  if (const auto* backward = get_if<BackwardJob>(&job)) {
+    const auto* backward_result = get_if<BackwardResult>(&result);
     const bool with_forward = backward_result != nullptr && backward_result->with_forward;
     thirds = spec.has_head || with_forward ? 3 : 2;
     if (!backward->add) thirds -= 1;  // makes no gradients of weights

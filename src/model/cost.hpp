@@ -10,7 +10,7 @@
 #include "kernels/backend.hpp"
 #include "model/tensors.hpp"
 #include "protocol/membership/room.hpp"
-#include "protocol/messages/ports.hpp"
+#include "protocol/messages/port_kinds.hpp"
 
 namespace swarmpi {
 

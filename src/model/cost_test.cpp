@@ -7,6 +7,9 @@
 #include "model/boundary.hpp"
 #include "model/make_backend.hpp"
 #include "model/stage_model.hpp"
+#include "protocol/messages/learning_jobs.hpp"
+#include "protocol/messages/pass_jobs.hpp"
+#include "protocol/messages/reduction_jobs.hpp"
 
 namespace swarmpi::cost_test {
 namespace {

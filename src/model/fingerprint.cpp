@@ -11,6 +11,7 @@
 #include "model/boundary.hpp"
 #include "model/numeric_rules.hpp"
 #include "model/stage_model.hpp"
+#include "protocol/step/commit_record.hpp"
 #include "protocol/step/schedule.hpp"
 
 namespace swarmpi {

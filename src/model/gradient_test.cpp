@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/local_trainer_test.hpp"
+#include "protocol/step/commit_record.hpp"
 
 namespace swarmpi::test::gradient_test {
 namespace {

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 
-#include "core/numbers.hpp"
 #include "core/overloaded.hpp"
+#include "core/text.hpp"
 #include "hardware/device.hpp"
 #include "model/cost.hpp"
+#include "protocol/messages/all_jobs.hpp"
 
 namespace swarmpi {
 namespace {
@@ -38,8 +39,8 @@ double JobCosts::elements(StageId stage, const BlockRange& blocks) const {
 
 double JobCosts::seconds(const DeviceConfig& device, const Job& job,
                          const JobResult& result) const {
-  const bool forward = std::holds_alternative<ForwardJob>(job);
-  if (!forward && !std::holds_alternative<BackwardJob>(job)) {
+  const bool forward = holds_alternative<ForwardJob>(job);
+  if (!forward && !holds_alternative<BackwardJob>(job)) {
     return device.memory_gb_per_s > 0 ? memory_s(device, bytes(job)) : 0;
   }
   const StageId stage = stage_of(job);
@@ -65,7 +66,7 @@ double JobCosts::bytes(const Job& job) const {
     return (kSumBytes + addends * kAddendBytes) * elements(j.stage, j.blocks);
   };
   const double state_values = as_double(config_.train.delay() + 2);
-  return std::visit(
+  return visit(
       Overloaded{[&](const ShareJob& j) { return summed(j); },
                  [&](const ReduceJob& j) { return summed(j); },
                  [&](const PlaceJob& j) { return copied(j); },

@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "config/config.hpp"
+#include "core/ids.hpp"
 #include "model/tensors.hpp"
-#include "protocol/messages/ports.hpp"
+#include "protocol/messages/port_kinds.hpp"
+#include "protocol/reduction/blocks.hpp"
 
 namespace swarmpi {
 

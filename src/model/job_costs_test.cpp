@@ -6,6 +6,11 @@
 
 #include "hardware/device.hpp"
 #include "model/cost.hpp"
+#include "protocol/messages/learning_jobs.hpp"
+#include "protocol/messages/pass_jobs.hpp"
+#include "protocol/messages/reduction_jobs.hpp"
+#include "protocol/messages/update_jobs.hpp"
+#include "protocol/step/commit_record.hpp"
 
 namespace swarmpi::job_costs_test {
 namespace {

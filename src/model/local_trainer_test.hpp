@@ -19,6 +19,7 @@
 #include "model/boundary.hpp"
 #include "model/make_backend.hpp"
 #include "model/stage_model.hpp"
+#include "protocol/step/commit_record.hpp"
 #include "protocol/step/schedule.hpp"
 
 namespace swarmpi::test {

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "model/local_trainer_test.hpp"
+#include "protocol/step/commit_record.hpp"
 
 namespace swarmpi::test::stage_gradient_test {
 namespace {

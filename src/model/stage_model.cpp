@@ -3,6 +3,10 @@
 #include <utility>
 
 #include "core/check.hpp"
+#include "core/status.hpp"
+#include "protocol/messages/update_jobs.hpp"
+#include "protocol/step/commit_record.hpp"
+#include "protocol/step/state_hash.hpp"
 
 namespace swarmpi {
 

@@ -15,6 +15,7 @@
 #include "core/ids.hpp"
 #include "core/payload.hpp"
 #include "core/records.hpp"
+#include "core/status.hpp"
 #include "kernels/backend.hpp"
 #include "model/activations.hpp"
 #include "model/gradients.hpp"
@@ -24,9 +25,10 @@
 #include "model/stage_state.hpp"
 #include "model/stage_tensors.hpp"
 #include "model/tensors.hpp"
-#include "protocol/messages/messages.hpp"
 #include "protocol/reduction/blocks.hpp"
 #include "protocol/reduction/chunks.hpp"
+#include "protocol/step/commit_record.hpp"
+#include "protocol/step/state_hash.hpp"
 
 namespace swarmpi {
 

@@ -9,6 +9,8 @@
 #include <cstring>
 
 #include "model/local_trainer_test.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/step/commit_record.hpp"
 
 namespace swarmpi::test::stage_model_test {
 namespace {

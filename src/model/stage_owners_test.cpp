@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "model/local_trainer_test.hpp"
+#include "protocol/step/commit_record.hpp"
+#include "protocol/step/state_hash.hpp"
 
 namespace swarmpi::test::stage_owners_test {
 namespace {

@@ -9,6 +9,9 @@
 #include "core/random.hpp"
 #include "model/initial_values.hpp"
 #include "model/initial_weights.hpp"
+#include "protocol/messages/learning_jobs.hpp"
+#include "protocol/step/commit_record.hpp"
+#include "protocol/step/state_hash.hpp"
 
 namespace swarmpi {
 namespace {

@@ -26,10 +26,13 @@
 #include "config/config.hpp"
 #include "core/ids.hpp"
 #include "core/records.hpp"
+#include "core/status.hpp"
 #include "kernels/backend.hpp"
 #include "model/stage_tensors.hpp"
 #include "model/step_sums.hpp"
-#include "protocol/messages/ports.hpp"
+#include "protocol/messages/port_kinds.hpp"
+#include "protocol/step/commit_record.hpp"
+#include "protocol/step/state_hash.hpp"
 
 namespace swarmpi {
 

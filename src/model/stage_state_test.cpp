@@ -6,6 +6,9 @@
 
 #include "kernels/packed_sums.hpp"
 #include "model/local_trainer_test.hpp"
+#include "protocol/messages/learning_jobs.hpp"
+#include "protocol/messages/update_jobs.hpp"
+#include "protocol/step/commit_record.hpp"
 
 namespace swarmpi::test::stage_state_test {
 namespace {

@@ -9,54 +9,16 @@
 #include <vector>
 
 #include "core/random.hpp"
+#include "protocol/messages/all_jobs.hpp"
+#include "protocol/messages/all_ports.hpp"
+#include "protocol/messages/commit.hpp"
+#include "protocol/messages/message_traits.hpp"
+#include "protocol/messages/microbatches.hpp"
 #include "protocol/peer.hpp"
+#include "protocol/step/commit_record.hpp"
+#include "protocol/tiny_plan_test.hpp"
 
 namespace swarmpi::testing {
-
-inline RunPlan tiny_plan(std::int64_t stages, std::int64_t steps) {
-  RunPlan plan;
-  plan.train.steps = steps;
-  plan.train.microbatches = 5;
-  plan.train.clip = 1.0;
-  plan.tokens_per_microbatch = 32;
-  plan.window = 2 * stages;
-  for (std::int32_t s = 0; s < stages; ++s) {
-    plan.tensor_names.push_back("tensor." + std::to_string(s));
-    plan.tensor_elements.push_back(1);
-    plan.stage_tensors.push_back({s});
-    plan.stage_costs.push_back(1);
-  }
-  return plan;
-}
-
-// Of whoever was asked to leave, all others have been heard since.
-inline const Departures::HeardSince kAllAreHeard = [](PeerId, double) { return true; };
-
-// What a leader alone hears of the others.
-struct Hearing {
-  Hearing(const RunPlan& plan, std::int32_t peers)
-      : membership(PeerId(0), {ids_up_to(peers), {}, Term(1)}, plan),
-        detector(membership, plan, outbox) {}
-  static std::vector<PeerId> ids_up_to(std::int32_t peers) {
-    std::vector<PeerId> ids;
-    for (std::int32_t id = 0; id < peers; ++id) ids.emplace_back(id);
-    return ids;
-  }
-  void heard(const std::vector<std::int32_t>& peers, double now_s) {
-    for (const std::int32_t id : peers) detector.heard(PeerId(id), now_s);
-  }
-  // This peer has been silent for long, and an order to kill it came to nothing.
-  void nobody_can_kill(std::int32_t id, double now_s) {
-    constexpr double kLongAgoS = 1000;
-    detector.watch({PeerId(id)}, now_s - kLongAgoS, false);
-    detector.suspect(now_s);
-    detector.first_seen_to_survive(PeerId(id));
-  }
-
-  Outbox outbox;
-  Membership membership;
-  FailureDetector detector;
-};
 
 class FakeWorld {
  public:
@@ -100,9 +62,9 @@ class FakeWorld {
       auto* queue = ready[random_bits(seed_, Stream::test, 0, draws_++) % ready.size()];
       const Event event = std::move(queue->front());
       queue->pop_front();
-      if (std::holds_alternative<StageStored>(event)) storing_.erase(0);
-      const auto* job = std::get_if<JobFinished>(&event);
-      if (job && std::holds_alternative<ApplyResult>(job->result)) applied_s = now_s_;
+      if (holds_alternative<StageStored>(event)) storing_.erase(0);
+      const auto* job = get_if<JobFinished>(&event);
+      if (job && holds_alternative<ApplyResult>(job->result)) applied_s = now_s_;
       act(peer_.handle(event, now_s_));
     }
     return true;
@@ -130,15 +92,15 @@ class FakeWorld {
  private:
   void act(Actions actions) {
     for (Action& action : actions) {
-      std::visit([this](auto& a) { take(a); }, action);
+      visit([this](auto& a) { take(a); }, action);
     }
   }
 
   void take(Send& send) {
-    if (const auto* commit = std::get_if<CommitMessage>(&send.message.body)) {
+    if (const auto* commit = get_if<CommitMessage>(&send.message.body)) {
       commits.push_back(*commit->record);
     }
-    if (const auto* issue = std::get_if<IssueMessage>(&send.message.body)) {
+    if (const auto* issue = get_if<IssueMessage>(&send.message.body)) {
       in_flight_.insert(issue->microbatch);
       most_in_flight = std::max<std::int64_t>(most_in_flight, in_flight_.size());
     }
@@ -149,11 +111,7 @@ class FakeWorld {
   }
   void take(StartJob& start) {
     if (!jobs_.empty()) violations.push_back("two jobs at a time");
-    std::visit(
-        [this](const auto& job) {
-          jobs_.push_back(JobFinished{run(job), 0.001});
-        },
-        start.job);
+    visit([this](const auto& job) { jobs_.push_back(JobFinished{run(job), 0.001}); }, start.job);
   }
   void take(CreateTerm& create) { stored_.push_back(TermCreated{create.term, true}); }
   void take(StoreRecord& record) {

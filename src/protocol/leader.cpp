@@ -8,8 +8,24 @@
 
 #include "core/check.hpp"
 #include "protocol/ending_words.hpp"
+#include "protocol/messages/checkpoints.hpp"
+#include "protocol/messages/collectives.hpp"
+#include "protocol/messages/commit.hpp"
+#include "protocol/messages/ending.hpp"
+#include "protocol/messages/learning.hpp"
+#include "protocol/messages/microbatches.hpp"
+#include "protocol/messages/record_port.hpp"
+#include "protocol/messages/reduction.hpp"
+#include "protocol/messages/reports.hpp"
+#include "protocol/messages/seal.hpp"
+#include "protocol/messages/stalls.hpp"
+#include "protocol/messages/storage_port.hpp"
+#include "protocol/messages/tables.hpp"
+#include "protocol/messages/transport_port.hpp"
+#include "protocol/messages/views.hpp"
 #include "protocol/method/room_layout.hpp"
 #include "protocol/step/commit_record.hpp"
+#include "protocol/step/restart_point.hpp"
 
 namespace swarmpi {
 namespace {
@@ -227,7 +243,7 @@ void Leader::open_steps() {
 void Leader::issue() {
   if (stopping()) return;
   for (OpenSteps::Issue& issue : history_.steps.issue(committed())) {
-    outbox_.send(issue.to, std::move(issue.message));
+    outbox_.send(issue.to, IssueMessage{issue.microbatch, std::move(issue.path)});
   }
 }
 

@@ -20,6 +20,8 @@
 #include "protocol/repair/step_repair.hpp"
 #include "protocol/repair/table_round.hpp"
 #include "protocol/run_plan.hpp"
+#include "protocol/step/commit_record.hpp"
+#include "protocol/step/restart_point.hpp"
 #include "protocol/step/run_ending.hpp"
 
 namespace swarmpi {

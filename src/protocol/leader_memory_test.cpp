@@ -6,8 +6,16 @@
 #include <optional>
 #include <string>
 
-#include "protocol/fake_world_test.hpp"
 #include "protocol/leader.hpp"
+#include "protocol/membership/hearing_test.hpp"
+#include "protocol/messages/ending.hpp"
+#include "protocol/messages/learning.hpp"
+#include "protocol/messages/message_traits.hpp"
+#include "protocol/messages/record_port.hpp"
+#include "protocol/messages/storage_port.hpp"
+#include "protocol/messages/tables.hpp"
+#include "protocol/messages/views.hpp"
+#include "protocol/tiny_plan_test.hpp"
 
 namespace swarmpi::leader_memory_test {
 namespace {
@@ -52,15 +60,14 @@ struct TightSwarm {
   // The newest checkpoint is asked for, and there is none: all begin anew, if they do.
   void goes_back() {
     bool asked = false;
-    for (const Action& action : outbox.take())
-      asked |= std::holds_alternative<LoadManifest>(action);
+    for (const Action& action : outbox.take()) asked |= holds_alternative<LoadManifest>(action);
     ASSERT_TRUE(asked);
     leader->receive(ManifestLoaded{});
     incarnation = Incarnation(incarnation.value + 1);
   }
   std::optional<StoreEnd> end() {
     for (const Action& action : outbox.take()) {
-      if (const auto* end = std::get_if<StoreEnd>(&action)) return *end;
+      if (const auto* end = get_if<StoreEnd>(&action)) return *end;
     }
     return std::nullopt;
   }

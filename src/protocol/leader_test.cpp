@@ -10,8 +10,26 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/fake_world_test.hpp"
+#include "protocol/membership/hearing_test.hpp"
+#include "protocol/messages/checkpoints.hpp"
+#include "protocol/messages/collectives.hpp"
+#include "protocol/messages/commit.hpp"
+#include "protocol/messages/ending.hpp"
+#include "protocol/messages/learning.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/message_traits.hpp"
+#include "protocol/messages/microbatches.hpp"
+#include "protocol/messages/record_port.hpp"
+#include "protocol/messages/reduction.hpp"
+#include "protocol/messages/reports.hpp"
+#include "protocol/messages/seal.hpp"
+#include "protocol/messages/stalls.hpp"
+#include "protocol/messages/storage_port.hpp"
+#include "protocol/messages/tables.hpp"
+#include "protocol/messages/views.hpp"
 #include "protocol/method/layout.hpp"
+#include "protocol/step/restart_point.hpp"
+#include "protocol/tiny_plan_test.hpp"
 
 namespace swarmpi::leader_test {
 namespace {
@@ -22,7 +40,7 @@ using testing::tiny_plan;
 std::vector<EventRow> dropped(const Actions& actions) {
   std::vector<EventRow> events;
   for (const Action& action : actions) {
-    const auto* store = std::get_if<StoreRecord>(&action);
+    const auto* store = get_if<StoreRecord>(&action);
     const auto* event = store == nullptr ? nullptr : std::get_if<EventRow>(&store->row);
     if (event != nullptr && event->kind == EventKind::dropped) events.push_back(*event);
   }
@@ -67,8 +85,8 @@ struct LeaderOfThree {
     leader->lead();
     std::size_t count = 0;
     for (const Action& action : outbox.take()) {
-      const auto* send = std::get_if<Send>(&action);
-      count += send != nullptr && std::holds_alternative<Body>(send->message.body) ? 1 : 0;
+      const auto* send = get_if<Send>(&action);
+      count += send != nullptr && holds_alternative<Body>(send->message.body) ? 1 : 0;
     }
     return count;
   }
@@ -93,8 +111,8 @@ TEST(Leader, AReportOnAStageThatItsSenderHasLeftDoesNotCount) {
 struct ViewsSent {
   explicit ViewsSent(const Actions& actions) {
     for (const Action& action : actions) {
-      const auto* send = std::get_if<Send>(&action);
-      const auto* view = send == nullptr ? nullptr : std::get_if<ViewMessage>(&send->message.body);
+      const auto* send = get_if<Send>(&action);
+      const auto* view = send == nullptr ? nullptr : get_if<ViewMessage>(&send->message.body);
       if (view == nullptr) continue;
       (view->delta ? changes : whole)[send->to] = *view;
     }
@@ -182,9 +200,9 @@ TEST(Leader, CommitsNothingWhileReplicasHoldDifferentGradients) {
   scene.leader->lead();
   std::int64_t seals = 0, commits = 0;
   for (const Action& action : scene.outbox.take()) {
-    const auto* send = std::get_if<Send>(&action);
+    const auto* send = get_if<Send>(&action);
     if (send == nullptr) continue;
-    if (const auto* seal = std::get_if<SealMessage>(&send->message.body)) {
+    if (const auto* seal = get_if<SealMessage>(&send->message.body)) {
       ++seals;
       const bool in_doubt = send->to != PeerId(2);
       ASSERT_EQ(seal->stages.size(), in_doubt ? 1u : 0u) << "stage 1 is not";
@@ -192,7 +210,7 @@ TEST(Leader, CommitsNothingWhileReplicasHoldDifferentGradients) {
         EXPECT_EQ(seal->stages[0].attempt, 1);
       }
     }
-    commits += std::holds_alternative<CommitMessage>(send->message.body) ? 1 : 0;
+    commits += holds_alternative<CommitMessage>(send->message.body) ? 1 : 0;
   }
   EXPECT_EQ(seals, 3);
   EXPECT_EQ(commits, 0);
@@ -243,7 +261,7 @@ TEST(Leader, WhatWasLateInAnOlderViewIsNotLateInTheNext) {
     scene.leader->receive(LateMessage{Task::job, true, "a pass", 99}, PeerId(2));
     const Actions actions = scene.outbox.take();
     return std::any_of(actions.begin(), actions.end(), [](const Action& action) {
-      const auto* store = std::get_if<StoreRecord>(&action);
+      const auto* store = get_if<StoreRecord>(&action);
       const auto* event = store == nullptr ? nullptr : std::get_if<EventRow>(&store->row);
       return event != nullptr && event->kind == EventKind::late;
     });
@@ -291,12 +309,12 @@ struct LeaderWithALearner : LeaderOfThree {
   std::optional<StoreEnd> ends() {
     std::int64_t last = 0;
     for (const Action& action : outbox.take()) {
-      if (const auto* store = std::get_if<StoreRecord>(&action)) last = store->number;
+      if (const auto* store = get_if<StoreRecord>(&action)) last = store->number;
     }
     leader->receive(RecordDurable{last});
     leader->lead();
     for (const Action& action : outbox.take()) {
-      if (const auto* end = std::get_if<StoreEnd>(&action)) return *end;
+      if (const auto* end = get_if<StoreEnd>(&action)) return *end;
     }
     return std::nullopt;
   }
@@ -312,8 +330,7 @@ struct LeaderWithALearner : LeaderOfThree {
   }
   bool falls_back() {
     bool asked = false;
-    for (const Action& action : outbox.take())
-      asked |= std::holds_alternative<LoadManifest>(action);
+    for (const Action& action : outbox.take()) asked |= holds_alternative<LoadManifest>(action);
     return asked;
   }
   static constexpr std::uint64_t kHash = 77;
@@ -358,7 +375,7 @@ TEST(Leader, WhereTheTimeIsOverTheRunStopsAsIfSomebodyHadAsked) {
     scene.now_s = at_s;
     scene.leader->lead();
     for (const Action& action : scene.outbox.take()) {
-      if (const auto* end = std::get_if<StoreEnd>(&action)) return *end;
+      if (const auto* end = get_if<StoreEnd>(&action)) return *end;
     }
     return {};
   };
@@ -429,10 +446,10 @@ struct StopOfLeader : LeaderWithALearner {
     leader->lead();
     std::vector<PeerId> peers;
     for (const Action& action : outbox.take()) {
-      const auto* send = std::get_if<Send>(&action);
-      if (send != nullptr && std::holds_alternative<CheckpointMessage>(send->message.body))
+      const auto* send = get_if<Send>(&action);
+      if (send != nullptr && holds_alternative<CheckpointMessage>(send->message.body))
         peers.push_back(send->to);
-      if (std::holds_alternative<StoreRecord>(action)) outbox.act(action);  // for ends()
+      if (holds_alternative<StoreRecord>(action)) outbox.act(action);  // for ends()
     }
     return peers;
   }
@@ -572,8 +589,8 @@ TEST(Leader, NobodyLeavesWhileAnotherIsSilent) {
 TEST(Leader, ForItsLastCheckpointADiskThatIsSlowIsAskedAllTheSame) {
   const LeaderWithALearner scene(tiny_plan(2, 0), PeerId(2));
   const auto asks = [](const Action& action) {
-    const auto* send = std::get_if<Send>(&action);
-    return send != nullptr && std::holds_alternative<CheckpointMessage>(send->message.body);
+    const auto* send = get_if<Send>(&action);
+    return send != nullptr && holds_alternative<CheckpointMessage>(send->message.body);
   };
   const Actions& actions = scene.after_step_0;
   EXPECT_EQ(std::count_if(actions.begin(), actions.end(), asks), 2);
@@ -600,7 +617,7 @@ TEST(Leader, FaultsByTheClockAreStoredWhenTheyAreDue) {
     scene.leader->lead();
     std::vector<std::pair<EventKind, std::int64_t>> kinds;
     for (const Action& action : scene.outbox.take()) {
-      const auto* store = std::get_if<StoreRecord>(&action);
+      const auto* store = get_if<StoreRecord>(&action);
       const auto* event = store == nullptr ? nullptr : std::get_if<EventRow>(&store->row);
       if (event != nullptr) kinds.emplace_back(event->kind, event->peer);
     }
@@ -692,7 +709,7 @@ struct LeaderOfPipelines {
   std::size_t acted() {
     std::size_t count = 0;
     for (const Action& action : outbox.take()) {
-      count += std::holds_alternative<Wanted>(action) ? 1 : 0;
+      count += holds_alternative<Wanted>(action) ? 1 : 0;
     }
     return count;
   }
@@ -700,8 +717,8 @@ struct LeaderOfPipelines {
   std::size_t sent() {
     std::size_t count = 0;
     for (const Action& action : outbox.take()) {
-      const auto* send = std::get_if<Send>(&action);
-      count += send != nullptr && std::holds_alternative<Body>(send->message.body) ? 1 : 0;
+      const auto* send = get_if<Send>(&action);
+      count += send != nullptr && holds_alternative<Body>(send->message.body) ? 1 : 0;
     }
     return count;
   }
@@ -757,8 +774,8 @@ TEST(LeaderOfPipelines, WhereAPartThatIsLoadedIsDamagedAllGoBackToWhatTheLeaderH
   const auto asked_for_manifests = [&] {
     std::vector<bool> proves;
     for (const Action& action : scene.outbox.take()) {
-      if (const auto* load = std::get_if<LoadManifest>(&action)) proves.push_back(load->proves);
-      if (const auto* store = std::get_if<StoreEnd>(&action)) end = *store;
+      if (const auto* load = get_if<LoadManifest>(&action)) proves.push_back(load->proves);
+      if (const auto* store = get_if<StoreEnd>(&action)) end = *store;
     }
     return proves;
   };
@@ -864,11 +881,11 @@ TEST(LeaderOfPipelines, WhereCheckpointsTakeLongerThanTheStepsBetweenTheNextStep
   scene.leader->lead();
   std::size_t asked = 0, committed = 0;
   for (const Action& action : scene.outbox.take()) {
-    const auto* send = std::get_if<Send>(&action);
+    const auto* send = get_if<Send>(&action);
     if (send == nullptr) continue;
-    const auto* order = std::get_if<CheckpointMessage>(&send->message.body);
+    const auto* order = get_if<CheckpointMessage>(&send->message.body);
     asked += order != nullptr && order->step == Step(3) ? 1 : 0;
-    committed += std::holds_alternative<CommitMessage>(send->message.body) ? 1 : 0;
+    committed += holds_alternative<CommitMessage>(send->message.body) ? 1 : 0;
   }
   EXPECT_EQ(asked, 2u);
   EXPECT_EQ(committed, 5u);
@@ -944,9 +961,9 @@ struct LeaderInStepOne : LeaderOfThree {
     leader->lead();
     std::vector<Body> bodies;
     for (const Action& action : outbox.take()) {
-      const auto* send = std::get_if<Send>(&action);
+      const auto* send = get_if<Send>(&action);
       if (send == nullptr || send->to != PeerId(1)) continue;
-      if (const auto* body = std::get_if<Body>(&send->message.body)) bodies.push_back(*body);
+      if (const auto* body = get_if<Body>(&send->message.body)) bodies.push_back(*body);
     }
     return bodies;
   }

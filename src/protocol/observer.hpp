@@ -2,11 +2,10 @@
 // Who watches peers. The loop of a real peer (runtime/peer_loop.hpp) and a virtual world
 // (simulation/world.hpp) make the same calls, so that every observer can watch either.
 
-#include <deque>
-#include <map>
 #include <vector>
 
-#include "protocol/messages/ports.hpp"
+#include "core/ids.hpp"
+#include "protocol/messages/port_kinds.hpp"
 
 namespace swarmpi {
 
@@ -37,18 +36,6 @@ class Observers final : public Observer {
 
  private:
   std::vector<Observer*> all_;
-};
-
-/// Is told of the records that peers store.
-class RecordObserver : public Observer {
- public:
-  void happened(double now_s, PeerId peer, const Event& event) final;
-  void asked(double now_s, PeerId peer, const Action& action) final;
-  /// The record is durable. Those of a peer come in the order in which it stored them.
-  virtual void stored(double now_s, const StoreRecord& record) = 0;
-
- private:
-  std::map<PeerId, std::deque<StoreRecord>> unconfirmed_;
 };
 
 }  // namespace swarmpi

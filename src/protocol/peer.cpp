@@ -10,7 +10,18 @@
 
 #include "core/overloaded.hpp"
 #include "protocol/ending_words.hpp"
+#include "protocol/leader.hpp"
+#include "protocol/membership/awake_clock.hpp"
+#include "protocol/membership/call_watch.hpp"
+#include "protocol/membership/election.hpp"
+#include "protocol/membership/failure_detector.hpp"
+#include "protocol/membership/membership.hpp"
+#include "protocol/membership/suspension.hpp"
+#include "protocol/messages/all_ports.hpp"
 #include "protocol/messages/lanes.hpp"
+#include "protocol/messages/message_table.hpp"
+#include "protocol/replica_host.hpp"
+#include "protocol/step/restart_point.hpp"
 
 namespace swarmpi {
 
@@ -25,31 +36,71 @@ Peer::Peer(PeerId self, RunPlan plan, InitialMembership membership, ResumeState 
     : Peer(self, std::make_shared<const RunPlan>(std::move(plan)), std::move(membership),
            std::move(resume)) {}
 
+struct Peer::Parts {
+  Parts(PeerId self, const RunPlan& plan, InitialMembership initial, const ResumeState& resume,
+        Outbox& outbox, const double& now_s)
+      : awake(kLongestGapBeats * plan.swarm.heartbeat_s),
+        replica_host(self, plan, resume, outbox, now_s, awake.awake_s()),
+        membership(self, std::move(initial), plan),
+        election(membership, outbox),
+        failure_detector(membership, plan, outbox),
+        suspension(plan.swarm.suspect_after_s, plan.swarm.give_up_after_s) {}
+
+  AwakeClock awake;
+  ReplicaHost replica_host;
+  Membership membership;
+  Election election;
+  FailureDetector failure_detector;
+  Suspension suspension;
+  CallWatch run_lane, stages_lane;
+  std::optional<std::pair<PeerId, TryMessage>> storage_trial;
+  std::optional<EndMessage> end;
+  std::optional<TermOver> over;  // of the newest term of which it was heard
+};
+
 Peer::Peer(PeerId self, std::shared_ptr<const RunPlan> plan, InitialMembership membership,
            ResumeState resume)
     : self_(self),
       shared_plan_(std::move(plan)),
       plan_(*shared_plan_),
-      awake_(kLongestGapBeats * plan_.swarm.heartbeat_s),
+      parts_(std::make_unique<Parts>(self_, plan_, std::move(membership), resume, outbox_, now_s_)),
+      awake_(parts_->awake),
       incarnation_(resume.incarnation),
-      replica_host_(self_, plan_, resume, outbox_, now_s_, awake_.awake_s()),
-      membership_(self, std::move(membership), plan_),
-      election_(membership_, outbox_),
-      failure_detector_(membership_, plan_, outbox_),
-      suspension_(plan_.swarm.suspect_after_s, plan_.swarm.give_up_after_s) {
+      replica_host_(parts_->replica_host),
+      membership_(parts_->membership),
+      election_(parts_->election),
+      failure_detector_(parts_->failure_detector),
+      suspension_(parts_->suspension),
+      run_lane_(parts_->run_lane),
+      stages_lane_(parts_->stages_lane),
+      storage_trial_(parts_->storage_trial),
+      end_(parts_->end) {
   outbox_.set_incarnation(incarnation_);
+}
+
+Peer::~Peer() = default;
+
+void Peer::set_carried(double total_s) { replica_host_.set_carried(total_s); }
+bool Peer::left() const { return membership_.has_left(self_); }
+bool Peer::lost_somebody() const { return !membership_.dead().empty(); }
+bool Peer::saw_the_end() const { return end_ || ended_for_all_ || (leader_ && leader_->over()); }
+PayloadRef Peer::read_next() const { return replica_host_.read_next(); }
+std::string Peer::left_over() const { return replica_host_.left_over(); }
+bool Peer::stops() const { return stop_ || (leader_ && leader_->stopping()); }
+double Peer::waits_at_most_s(double usual_s) const {
+  return stops() ? std::min(usual_s, plan_.stop_patience_s()) : usual_s;
 }
 
 Actions Peer::handle(const Event& event, double now_s) {
   if (done()) return {};
   now_s_ = now_s;
   awake_.passed(now_s);
-  if (!std::holds_alternative<TimerDue>(event)) ++handled_;
+  if (!holds_alternative<TimerDue>(event)) ++handled_;
   failure_detector_.set_progress(handled_, oldest_waits_s_);
   suspend_if_stale();
   // Half of all events in a large swarm. What follows from their time the timer does, which a peer
   // that watches others has set, and one that runs a job.
-  const auto* arrived = std::get_if<MessageArrived>(&event);
+  const auto* arrived = get_if<MessageArrived>(&event);
   if (arrived != nullptr && is_sign_of_life(arrived->message) && !suspension_.active()) {
     dispatch(event);
     return outbox_.take();
@@ -91,32 +142,32 @@ Actions Peer::handle(const Event& event, double now_s) {
 // ---- Events
 
 void Peer::dispatch(const Event& event) {
-  std::visit(Overloaded{
-                 [&](const Started&) { start(); },
-                 [&](const MessageArrived& arrived) { hear(arrived); },
-                 [&](const PeerLost& p) {
-                   lost(p.peer, fmt::format("peer {} was lost", p.peer.value), HeardBy::all);
-                 },
-                 [&](const KillFailed& failed) { cannot_kill(failed.peer); },
-                 [&](const TermCreated& term) { take_the_lead(term); },
-                 [&](const TermOver& over) { receive(over); },
-                 [&](const StopRequested& stop) { ask_to_stop(stop.why); },
-                 [&](const StorageFailed& failure) { report_failure(failure.status); },
-                 [&](const TimerDue&) { timer_due(); },
-                 [&](const JobFinished& job) { replica_host_.finished(job); },
-                 [&](const WorkProbed& probe) { receive(probe); },
-                 [&](const ProbeStored&) { probe_stored(); },
-                 [&](const StageStored& part) { replica_host_.stored(part); },
-                 [&](const StageLoaded& stage) { replica_host_.loaded(stage); },
-                 [&](const CollectiveIdMade& made) { replica_host_.receive(made); },
-                 [&](const CollectiveReady& ready) { replica_host_.receive(ready); },
-                 [&](const CollectiveDone& done) { replica_host_.receive(done); },
-                 [&](const CollectiveFailed& failed) { replica_host_.receive(failed); },
-                 [&](const auto& answer) {
-                   if (leader_) leader_->receive(answer);  // else it does not lead any more
-                 },
-             },
-             event);
+  visit(Overloaded{
+            [&](const Started&) { start(); },
+            [&](const MessageArrived& arrived) { hear(arrived); },
+            [&](const PeerLost& p) {
+              lost(p.peer, fmt::format("peer {} was lost", p.peer.value), HeardBy::all);
+            },
+            [&](const KillFailed& failed) { cannot_kill(failed.peer); },
+            [&](const TermCreated& term) { take_the_lead(term); },
+            [&](const TermOver& over) { receive(over); },
+            [&](const StopRequested& stop) { ask_to_stop(stop.why); },
+            [&](const StorageFailed& failure) { report_failure(failure.status); },
+            [&](const TimerDue&) { timer_due(); },
+            [&](const JobFinished& job) { replica_host_.finished(job); },
+            [&](const WorkProbed& probe) { receive(probe); },
+            [&](const ProbeStored&) { probe_stored(); },
+            [&](const StageStored& part) { replica_host_.stored(part); },
+            [&](const StageLoaded& stage) { replica_host_.loaded(stage); },
+            [&](const CollectiveIdMade& made) { replica_host_.receive(made); },
+            [&](const CollectiveReady& ready) { replica_host_.receive(ready); },
+            [&](const CollectiveDone& done) { replica_host_.receive(done); },
+            [&](const CollectiveFailed& failed) { replica_host_.receive(failed); },
+            [&](const auto& answer) {
+              if (leader_) leader_->receive(answer);  // else it does not lead any more
+            },
+        },
+        event);
 }
 
 void Peer::timer_due() {
@@ -143,9 +194,8 @@ void Peer::timer_due() {
 
 // Noted before any rule about views and the dead: the loss of the process may be heard first.
 void Peer::note_departure(const Event& event) {
-  const auto* arrived = std::get_if<MessageArrived>(&event);
-  const auto* lost =
-      arrived == nullptr ? nullptr : std::get_if<LostMessage>(&arrived->message.body);
+  const auto* arrived = get_if<MessageArrived>(&event);
+  const auto* lost = arrived == nullptr ? nullptr : get_if<LostMessage>(&arrived->message.body);
   if (lost == nullptr) return;
   if (lost->left) membership_.left(lost->peer);
   if (lost->why.empty()) return;
@@ -162,11 +212,11 @@ void Peer::hear(const MessageArrived& arrived) {
   const Message& message = arrived.message;
   const PeerId from = arrived.from;
   if (membership_.is_dead(from)) return refuse(arrived);
-  const auto* beat = std::get_if<HeartbeatMessage>(&message.body);
+  const auto* beat = get_if<HeartbeatMessage>(&message.body);
   if (beat != nullptr) failure_detector_.heard(from, *beat, now_s_);
   failure_detector_.heard(from, now_s_);
   if (beat != nullptr) return;
-  const Hearing hearing = kMessageTable.of(message.body).hearing;
+  const Hearing hearing = traits_of(message.body).hearing;
   // A leader that has handed over lives: what it ordered is in no table that is taken since.
   const bool of_old_term = message.view.term < membership_.view_number().term;
   if (hearing == Hearing::of_its_term && of_old_term) return;
@@ -179,21 +229,20 @@ void Peer::hear(const MessageArrived& arrived) {
     const ViewRef& view = membership_.view();
     if (view && !view->contains(from)) return;
   }
-  std::visit([&](const auto& body) { receive(body, from); }, message.body);
+  visit([&](const auto& body) { receive(body, from); }, message.body);
 }
 
 // A peer that is wrongly taken for dead sends one of these sooner or later, and learns of it.
 void Peer::refuse(const MessageArrived& arrived) {
   const MessageBody& body = arrived.message.body;
-  if (const auto* abstain = std::get_if<AbstainMessage>(&body)) {
+  if (const auto* abstain = get_if<AbstainMessage>(&body)) {
     const LeadingOrder before = membership_.order();
     receive(*abstain, arrived.from);
     if (membership_.order() != before) tell_order();
   }
-  const bool asks = std::holds_alternative<HeartbeatMessage>(body) ||
-                    std::holds_alternative<PingMessage>(body) ||
-                    std::holds_alternative<InquiryMessage>(body) ||
-                    std::holds_alternative<WholeViewRequest>(body);
+  const bool asks =
+      holds_alternative<HeartbeatMessage>(body) || holds_alternative<PingMessage>(body) ||
+      holds_alternative<InquiryMessage>(body) || holds_alternative<WholeViewRequest>(body);
   if (asks && plan_.recovers) outbox_.send(arrived.from, FencedMessage{});
 }
 
@@ -282,7 +331,7 @@ void Peer::adopt(const ViewMessage& message) {
   replica_host_.adopt(view);
   if (plan_.recovers) {
     TableMessage table = replica_host_.table();
-    table.end = end_;
+    if (end_) table.end = std::make_shared<const EndMessage>(*end_);
     outbox_.send(view->leader(), std::move(table));
   }
   told_late_.clear();
@@ -384,7 +433,7 @@ void Peer::ask_for_term(Term term) {
 void Peer::take_the_lead(const TermCreated& term) {
   election_.storage_answered();
   if (!membership_.leads()) return;  // another peer leads meanwhile
-  if (term.ended) end_ = term.ended;
+  if (term.ended) end_ = *term.ended;
   // Some may have heard of that end: the run must not come to another.
   if (end_) return end_for_all(status_of(*end_));
   if (!term.created) {
@@ -395,7 +444,7 @@ void Peer::take_the_lead(const TermCreated& term) {
                                    "already: start only one run for each output file",
                                    term.term.value)));
   }
-  if (over_ && over_->term == term.term) return outbid();
+  if (parts_->over && parts_->over->term == term.term) return outbid();
   // Another has led since, and is gone: it has the others' promise, which none of them breaks for
   // an earlier term.
   const Term newest = membership_.view_number().term;
@@ -417,7 +466,7 @@ void Peer::receive(const InquiryAnswer& message, PeerId from) {
 }
 
 void Peer::lead_when_all_have_answered() {
-  std::optional<Election::Mandate> mandate = election_.mandate();
+  std::optional<Mandate> mandate = election_.mandate();
   if (!mandate) return;
   watch_others();
   if (!mandate->view->contains(self_)) return ask_to_join(now_s_);
@@ -429,7 +478,7 @@ bool Peer::takes_over() const {
          membership_.view() != nullptr;
 }
 
-void Peer::lead(Election::Mandate mandate, bool takes_over) {
+void Peer::lead(Mandate mandate, bool takes_over) {
   go_back_to(mandate.restart);  // the last view may have come to others only
   const InitialMembership& initial = membership_.initial();
   Succession succession;
@@ -465,7 +514,8 @@ void Peer::lead(Election::Mandate mandate, bool takes_over) {
 // A term may be over before this peer leads under it: while storage creates it, or while the others
 // are asked. A leader that did not know would store rows that storage drops.
 void Peer::receive(const TermOver& over) {
-  if (!over_ || over_->term <= over.term) over_ = over;
+  std::optional<TermOver>& known = parts_->over;
+  if (!known || known->term <= over.term) known = over;
   const bool leads = leader_ && leader_->view().number.term == over.term;
   if (leads || election_.inquires_under(over.term)) outbid();
 }
@@ -475,7 +525,7 @@ void Peer::receive(const TermOver& over) {
 // not outbid each other for ever: a peer that is outbid more often than there are peers ends
 // itself. Without recovery no other peer of this run creates a term.
 void Peer::outbid() {
-  const TermOver over = *over_;
+  const TermOver over = *parts_->over;
   leader_.reset();
   election_.withdraw();
   if (!plan_.recovers) {
@@ -601,7 +651,7 @@ void Peer::give_up_suspended() {
 }
 
 void Peer::receive(const PongMessage& message, PeerId) {
-  for (const Event& event : suspension_.answered(message)) dispatch(event);
+  for (const Event& event : suspension_.answered(message.sent_s)) dispatch(event);
 }
 
 // ---- Work that hangs

@@ -4,7 +4,6 @@
 // on microbatches, and, while it leads, a leader. What is here itself: who is heard, and what the
 // parts of membership/ decide about who leads, who has died, and how all ends.
 
-#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -14,20 +13,28 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/leader.hpp"
-#include "protocol/membership/awake_clock.hpp"
-#include "protocol/membership/call_watch.hpp"
-#include "protocol/membership/election.hpp"
-#include "protocol/membership/failure_detector.hpp"
+#include "core/records.hpp"
+#include "core/status.hpp"
+#include "protocol/membership/initial_membership.hpp"
 #include "protocol/membership/join_request.hpp"
-#include "protocol/membership/membership.hpp"
-#include "protocol/membership/suspension.hpp"
+#include "protocol/messages/message.hpp"
 #include "protocol/messages/outbox.hpp"
-#include "protocol/messages/ports.hpp"
-#include "protocol/replica_host.hpp"
 #include "protocol/run_plan.hpp"
 
 namespace swarmpi {
+
+class AwakeClock;
+class CallWatch;
+class Election;
+class FailureDetector;
+class Leader;
+class Membership;
+class ReplicaHost;
+class Suspension;
+enum class Task : std::uint8_t;
+struct Mandate;
+struct RestartPoint;
+struct Survivor;
 
 /// How a peer ends that the others have taken for dead.
 inline Status fenced() {
@@ -40,6 +47,7 @@ class Peer {
   /// The same, with a plan that several peers of this process share.
   Peer(PeerId self, std::shared_ptr<const RunPlan> plan, InitialMembership membership,
        ResumeState resume);
+  ~Peer();
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
 
@@ -47,7 +55,7 @@ class Peer {
   Actions handle(const Event& event, double now_s);
 
   /// Total time so far during which a transfer to or from this peer was in progress.
-  void set_carried(double total_s) { replica_host_.set_carried(total_s); }
+  void set_carried(double total_s);
   /// When the process of this peer started, on its clock; without it the peer's life begins with
   /// the first event.
   void set_born(double at_s) { born_s_ = at_s; }
@@ -63,20 +71,20 @@ class Peer {
   /// because none of them knows who else is left. A peer that left while others continue does not.
   bool reports_outcome() const;
   /// Whether this peer left while others continue.
-  bool left() const { return membership_.has_left(self_); }
+  bool left() const;
   /// Whether another peer has died, or has left, as far as this one knows.
-  bool lost_somebody() const { return !membership_.dead().empty(); }
+  bool lost_somebody() const;
   /// Whether the whole run has ended, as far as it knows.
-  bool saw_the_end() const { return end_ || ended_for_all_ || (leader_ && leader_->over()); }
+  bool saw_the_end() const;
   /// What its next pass will read, as far as one can tell: it may be brought to a device
   /// beforehand.
-  PayloadRef read_next() const { return replica_host_.read_next(); }
+  PayloadRef read_next() const;
   /// "peer 3, step 41" for messages: its id and the step after the last commit that it knows of.
   std::string position() const;
   /// One line for messages about stalls: what this peer does or waits for.
   std::string waiting_for() const;
   /// What it holds though nothing needs it any more; "" if nothing. For tests.
-  std::string left_over() const { return replica_host_.left_over(); }
+  std::string left_over() const;
 
  private:
   // ---- Events
@@ -158,7 +166,7 @@ class Peer {
   bool takes_over() const;
   /// Makes the leader, without the dead, and has it publish its first view. `takes_over`: it
   /// adopts what the tables of all say was committed.
-  void lead(Election::Mandate mandate, bool takes_over);
+  void lead(Mandate mandate, bool takes_over);
   /// A later term exists than the one that this peer leads, or is about to lead.
   void receive(const TermOver& over);
   /// Leads no more, and asks for a still later term; without recovery ends the run.
@@ -213,11 +221,9 @@ class Peer {
   /// A signal or a notice: tells the leader, and each that leads after it.
   void ask_to_stop(const std::string& why);
   /// Whether no new work begins, as far as this peer knows, because a stop was asked for.
-  bool stops() const { return stop_ || (leader_ && leader_->stopping()); }
+  bool stops() const;
   /// Of something that hangs: as long as usual, but in a stop no longer than that may wait.
-  double waits_at_most_s(double usual_s) const {
-    return stops() ? std::min(usual_s, plan_.stop_patience_s()) : usual_s;
-  }
+  double waits_at_most_s(double usual_s) const;
   /// This peer cannot continue: tells the leader, or ends the run if nobody leads.
   void report_failure(const Status& status);
   /// Tells all others that this peer departs (in good order if `status` is ok), and finishes.
@@ -236,7 +242,10 @@ class Peer {
   const RunPlan& plan_;
   Outbox outbox_;
   double now_s_ = 0;
-  AwakeClock awake_;
+  /// Defined in the source, so that sources which hold a peer need not compile them.
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+  AwakeClock& awake_;
   std::optional<double> timer_s_;  // the last one set
   std::int64_t handled_ = 0;       // events, but for the timer
   double oldest_waits_s_ = 0;
@@ -245,21 +254,20 @@ class Peer {
   std::shared_ptr<const RestartPoint> restart_;  // what all have gone back to, if they have
   std::vector<MessageArrived> awaiting_view_;    // of a view that is not here yet
 
-  ReplicaHost replica_host_;
+  ReplicaHost& replica_host_;
+  Membership& membership_;
+  Election& election_;
+  FailureDetector& failure_detector_;
+  Suspension& suspension_;
   std::unique_ptr<Leader> leader_;
-
-  Membership membership_;
   std::optional<JoinRequest> join_request_;
-  Election election_;
-  std::optional<TermOver> over_;  // of the newest term of which it was heard
-  FailureDetector failure_detector_;
-  Suspension suspension_;
 
   // Work that hangs.
-  CallWatch run_lane_, stages_lane_;
+  CallWatch& run_lane_;
+  CallWatch& stages_lane_;
   std::map<Task, std::string> told_late_;  // what the leader was told
   bool gave_up_stages_ = false;            // and the lane has not come on since
-  std::optional<std::pair<PeerId, TryMessage>> storage_trial_;  // is being answered
+  std::optional<std::pair<PeerId, TryMessage>>& storage_trial_;  // is being answered
   std::optional<PeerId> proof_for_;  // whom this peer shows in this view that it may lead again
   bool proof_given_ = false;         // and has shown it
   std::optional<std::pair<PeerId, double>> gave_itself_up_;  // the last that did, and when
@@ -268,7 +276,7 @@ class Peer {
   std::optional<std::string> stop_;      // was asked for here
   std::optional<double> stops_since_s_;  // as far as was noted on the timer
   std::optional<Status> failure_;        // of this peer
-  std::optional<EndMessage> end_;        // was heard
+  std::optional<EndMessage>& end_;       // was heard
   std::optional<double> finishes_at_s_;  // if nobody leads until then: the others may have finished
   bool lost_leader_ = false;             // and there is no recovery
   bool ended_for_all_ = false;           // by this peer

@@ -6,6 +6,17 @@
 #include <cmath>
 
 #include "protocol/fake_world_test.hpp"
+#include "protocol/messages/checkpoints.hpp"
+#include "protocol/messages/commit.hpp"
+#include "protocol/messages/ending.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/process_port.hpp"
+#include "protocol/messages/seal.hpp"
+#include "protocol/messages/storage_port.hpp"
+#include "protocol/messages/transport_port.hpp"
+#include "protocol/messages/update_jobs.hpp"
+#include "protocol/replica_host.hpp"
+#include "protocol/step/commit_record.hpp"
 
 namespace swarmpi::peer_test {
 namespace {
@@ -267,8 +278,8 @@ TEST(Peer, APeerThatIsLostBeforeThereIsATermEndsTheRun) {
   EXPECT_EQ(leader.status().code(), ExitStatus::stopped);
   std::vector<PeerId> told;
   for (const Action& action : actions) {
-    const auto* send = std::get_if<Send>(&action);
-    if (send && std::holds_alternative<EndMessage>(send->message.body)) told.push_back(send->to);
+    const auto* send = get_if<Send>(&action);
+    if (send && holds_alternative<EndMessage>(send->message.body)) told.push_back(send->to);
   }
   EXPECT_TRUE(std::find(told.begin(), told.end(), PeerId(2)) != told.end());
 }
@@ -321,7 +332,7 @@ TEST(Peer, StoresItsStageUnderTheTermOfTheLeaderThatAsked) {
   host.receive(CheckpointMessage{Step(0), StageId(0)}, PeerId(0));
   const Actions actions = outbox.take();
   ASSERT_EQ(actions.size(), 1u);
-  EXPECT_EQ(std::get<StoreStage>(actions[0]).term, Term(7));
+  EXPECT_EQ(get<StoreStage>(actions[0]).term, Term(7));
 }
 
 TEST(Peer, AReplicaWhoseSumsHoldSomethingElseRefusesTheSeal) {
@@ -342,7 +353,7 @@ TEST(Peer, AReplicaWhoseSumsHoldSomethingElseRefusesTheSeal) {
   host.receive(message, PeerId(0));
   const Actions actions = outbox.take();
   ASSERT_EQ(actions.size(), 1u);
-  const auto& refused = std::get<SealRefused>(std::get<Send>(actions[0]).message.body);
+  const auto& refused = get<SealRefused>(get<Send>(actions[0]).message.body);
   EXPECT_EQ(refused.carried.count(), 0);
 }
 

@@ -7,6 +7,23 @@
 
 #include "core/check.hpp"
 #include "core/overloaded.hpp"
+#include "protocol/messages/all_jobs.hpp"
+#include "protocol/messages/checkpoints.hpp"
+#include "protocol/messages/collective_port.hpp"
+#include "protocol/messages/collectives.hpp"
+#include "protocol/messages/commit.hpp"
+#include "protocol/messages/compute_port.hpp"
+#include "protocol/messages/ending.hpp"
+#include "protocol/messages/learning.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/microbatches.hpp"
+#include "protocol/messages/reduction.hpp"
+#include "protocol/messages/seal.hpp"
+#include "protocol/messages/stalls.hpp"
+#include "protocol/messages/storage_port.hpp"
+#include "protocol/messages/table_rows.hpp"
+#include "protocol/messages/tables.hpp"
+#include "protocol/step/restart_point.hpp"
 
 namespace swarmpi {
 
@@ -355,7 +372,7 @@ void ReplicaHost::finished(const JobFinished& job) {
   book_job(job.result, is_wanted, job.duration_s);
   if (is_wanted) {
     replica->second.use().compute_s += job.duration_s;
-    std::visit([&](const auto& result) { handle(result, job.duration_s); }, job.result);
+    visit([&](const auto& result) { handle(result, job.duration_s); }, job.result);
   }
   running_.reset();
 }
@@ -585,7 +602,7 @@ std::optional<Job> ReplicaHost::next_update_job() {
     if (access_.being_written(due->stage)) continue;
     std::optional<Job> job = replica_of(due->stage).update(due->record);
     if (!job) continue;
-    if (std::holds_alternative<ApplyJob>(*job)) history_.updates_due.erase(due);
+    if (holds_alternative<ApplyJob>(*job)) history_.updates_due.erase(due);
     return job;
   }
   for (auto& [stage, replica] : history_.replicas) {
@@ -893,7 +910,7 @@ void ReplicaHost::book_job(const JobResult& result, bool is_wanted, double took_
   constexpr Column kReduction = &GoodputRow::reduction_s;
   const Column pass = is_wanted ? nullptr : &GoodputRow::repeated_s;
   const Column download = is_starting() ? &GoodputRow::start_s : &GoodputRow::repair_s;
-  const Column column = std::visit(
+  const Column column = visit(
       Overloaded{
           [&](const ForwardResult&) { return pass; }, [&](const BackwardResult&) { return pass; },
           [&](const PrepareResult&) { return download; },

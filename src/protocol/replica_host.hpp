@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 
+#include "protocol/messages/message.hpp"
 #include "protocol/messages/outbox.hpp"
 #include "protocol/method/job_order.hpp"
 #include "protocol/replica/host_facts.hpp"
@@ -24,6 +25,8 @@
 #include "protocol/replica/time_ledger.hpp"
 #include "protocol/run_plan.hpp"
 #include "protocol/step/commit_log.hpp"
+#include "protocol/step/commit_record.hpp"
+#include "protocol/step/restart_point.hpp"
 #include "protocol/wiring/router.hpp"
 
 namespace swarmpi {

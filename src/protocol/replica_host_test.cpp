@@ -1,10 +1,31 @@
 // What one peer does with one microbatch, message by message.
 
+#include "protocol/replica_host.hpp"
+
 #include <gtest/gtest.h>
 
 #include <memory>
 
-#include "protocol/fake_world_test.hpp"
+#include "core/flat_set.hpp"
+#include "protocol/membership/initial_membership.hpp"
+#include "protocol/messages/checkpoints.hpp"
+#include "protocol/messages/compute_port.hpp"
+#include "protocol/messages/learning.hpp"
+#include "protocol/messages/learning_jobs.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/microbatches.hpp"
+#include "protocol/messages/outbox.hpp"
+#include "protocol/messages/pass_jobs.hpp"
+#include "protocol/messages/process_port.hpp"
+#include "protocol/messages/reports.hpp"
+#include "protocol/messages/seal.hpp"
+#include "protocol/messages/storage_port.hpp"
+#include "protocol/messages/table_rows.hpp"
+#include "protocol/messages/tables.hpp"
+#include "protocol/messages/views.hpp"
+#include "protocol/peer.hpp"
+#include "protocol/step/restart_point.hpp"
+#include "protocol/tiny_plan_test.hpp"
 
 namespace swarmpi::replica_host_test {
 namespace {
@@ -140,8 +161,8 @@ template <class Body>
 std::vector<PeerId> receivers(const Actions& actions) {
   std::vector<PeerId> peers;
   for (const Action& action : actions) {
-    const auto* send = std::get_if<Send>(&action);
-    if (send != nullptr && std::holds_alternative<Body>(send->message.body)) {
+    const auto* send = get_if<Send>(&action);
+    if (send != nullptr && holds_alternative<Body>(send->message.body)) {
       peers.push_back(send->to);
     }
   }
@@ -151,8 +172,8 @@ std::vector<PeerId> receivers(const Actions& actions) {
 template <class Wanted>
 bool starts(const Actions& actions) {
   return std::any_of(actions.begin(), actions.end(), [](const Action& action) {
-    const auto* start = std::get_if<StartJob>(&action);
-    return start != nullptr && std::holds_alternative<Wanted>(start->job);
+    const auto* start = get_if<StartJob>(&action);
+    return start != nullptr && holds_alternative<Wanted>(start->job);
   });
 }
 
@@ -201,9 +222,8 @@ TEST(ReplicaHost, WhatIsKeptApartNeedsNoRoomBesideItsStage) {
     middle.forward_done();
     std::vector<bool> kept;
     for (const Action& action : middle.dies(4)) {
-      const auto* send = std::get_if<Send>(&action);
-      const auto* table =
-          send == nullptr ? nullptr : std::get_if<TableMessage>(&send->message.body);
+      const auto* send = get_if<Send>(&action);
+      const auto* table = send == nullptr ? nullptr : get_if<TableMessage>(&send->message.body);
       if (table == nullptr) continue;
       for (const WorkRow& work : table->works) kept.push_back(work.keeps_output);
     }
@@ -213,9 +233,8 @@ TEST(ReplicaHost, WhatIsKeptApartNeedsNoRoomBesideItsStage) {
 
 const ReportMessage* report_in(const Actions& actions) {
   for (const Action& action : actions) {
-    const auto* send = std::get_if<Send>(&action);
-    const auto* report =
-        send == nullptr ? nullptr : std::get_if<ReportMessage>(&send->message.body);
+    const auto* send = get_if<Send>(&action);
+    const auto* report = send == nullptr ? nullptr : get_if<ReportMessage>(&send->message.body);
     if (report != nullptr) return report;
   }
   return nullptr;
@@ -271,9 +290,8 @@ TEST(ReplicaHost, WhatWaitsIsToldWithTheNextReport) {
   const auto loads = [](const Actions& actions) {
     std::vector<LoadFact> told;
     for (const Action& action : actions) {
-      const auto* send = std::get_if<Send>(&action);
-      const auto* report =
-          send == nullptr ? nullptr : std::get_if<ReportMessage>(&send->message.body);
+      const auto* send = get_if<Send>(&action);
+      const auto* report = send == nullptr ? nullptr : get_if<ReportMessage>(&send->message.body);
       if (report != nullptr) told.insert(told.end(), report->loads.begin(), report->loads.end());
     }
     return told;
@@ -329,7 +347,7 @@ TEST(ReplicaHost, EachLeaderIsToldWhatCannotBeLoaded) {
   MiddlePeer peer;
   const Actions loads = peer.goes_back(1);
   ASSERT_TRUE(std::any_of(loads.begin(), loads.end(), [](const Action& action) {
-    return std::holds_alternative<LoadStage>(action);
+    return holds_alternative<LoadStage>(action);
   }));
   const StageLoaded damaged{Incarnation(1), StageId(1), true, "stage-1.h5 is damaged"};
   EXPECT_EQ(receivers<DamagedMessage>(peer.finishes(damaged)), std::vector{PeerId(0)});

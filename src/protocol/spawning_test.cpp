@@ -4,8 +4,14 @@
 
 #include <memory>
 
-#include "protocol/fake_world_test.hpp"
 #include "protocol/leader.hpp"
+#include "protocol/membership/hearing_test.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/message_traits.hpp"
+#include "protocol/messages/tables.hpp"
+#include "protocol/messages/transport_port.hpp"
+#include "protocol/messages/views.hpp"
+#include "protocol/tiny_plan_test.hpp"
 
 namespace swarmpi::spawning_test {
 namespace {
@@ -34,9 +40,9 @@ struct SpawningLeader {
     for (; now_s <= until_s; now_s += 0.05) {
       leader->lead();
       for (const Action& action : outbox.take()) {
-        spawns += std::holds_alternative<SpawnPeer>(action) ? 1 : 0;
-        const auto* send = std::get_if<Send>(&action);
-        if (send == nullptr || !std::holds_alternative<ViewMessage>(send->message.body)) continue;
+        spawns += holds_alternative<SpawnPeer>(action) ? 1 : 0;
+        const auto* send = get_if<Send>(&action);
+        if (send == nullptr || !holds_alternative<ViewMessage>(send->message.body)) continue;
         TableMessage table;
         table.view = leader->view().number;
         leader->receive(table, send->to);

@@ -5,7 +5,29 @@
 #include <memory>
 #include <set>
 
-#include "protocol/fake_world_test.hpp"
+#include "protocol/membership/initial_membership.hpp"
+#include "protocol/messages/checkpoints.hpp"
+#include "protocol/messages/commit.hpp"
+#include "protocol/messages/compute_port.hpp"
+#include "protocol/messages/ending.hpp"
+#include "protocol/messages/learning.hpp"
+#include "protocol/messages/learning_jobs.hpp"
+#include "protocol/messages/liveness.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/microbatches.hpp"
+#include "protocol/messages/process_port.hpp"
+#include "protocol/messages/progress_port.hpp"
+#include "protocol/messages/record_port.hpp"
+#include "protocol/messages/stalls.hpp"
+#include "protocol/messages/storage_port.hpp"
+#include "protocol/messages/tables.hpp"
+#include "protocol/messages/term_port.hpp"
+#include "protocol/messages/transport_port.hpp"
+#include "protocol/messages/views.hpp"
+#include "protocol/peer.hpp"
+#include "protocol/step/commit_record.hpp"
+#include "protocol/step/restart_point.hpp"
+#include "protocol/tiny_plan_test.hpp"
 
 namespace swarmpi::succession_test {
 namespace {
@@ -24,7 +46,7 @@ template <class Wanted>
 std::vector<Wanted> all_of(const Actions& actions) {
   std::vector<Wanted> found;
   for (const Action& action : actions) {
-    if (const auto* wanted = std::get_if<Wanted>(&action)) found.push_back(*wanted);
+    if (const auto* wanted = get_if<Wanted>(&action)) found.push_back(*wanted);
   }
   return found;
 }
@@ -33,8 +55,7 @@ template <class Body>
 std::vector<std::pair<PeerId, Body>> sent(const Actions& actions) {
   std::vector<std::pair<PeerId, Body>> found;
   for (const Send& send : all_of<Send>(actions)) {
-    if (const auto* body = std::get_if<Body>(&send.message.body))
-      found.emplace_back(send.to, *body);
+    if (const auto* body = get_if<Body>(&send.message.body)) found.emplace_back(send.to, *body);
   }
   return found;
 }
@@ -138,7 +159,7 @@ TEST(Succession, TheNewLeaderSpeaksInTheHistoryThatTheOthersAreIn) {
   std::size_t views = 0;
   for (const Send& send :
        all_of<Send>(hears(*next, 3, InquiryAnswer{Term(2), share(newer), std::move(restart)}))) {
-    if (!std::holds_alternative<ViewMessage>(send.message.body)) continue;
+    if (!holds_alternative<ViewMessage>(send.message.body)) continue;
     ++views;
     EXPECT_EQ(send.message.incarnation, Incarnation(1));
   }
@@ -307,7 +328,8 @@ TEST(Succession, ANewLeaderEndsTheRunIfAnyTableKnowsOfItsEnd) {
   TableMessage table;
   table.view = number;
   hears(*next, 2, table, number);
-  table.end = EndMessage{ExitStatus::stopped, "the disk is full"};
+  const EndMessage end{ExitStatus::stopped, "the disk is full"};
+  table.end = std::make_shared<const EndMessage>(end);
   const auto ends = all_of<StoreEnd>(hears(*next, 3, table, number));
   ASSERT_EQ(ends.size(), 1u);
   EXPECT_EQ(ends[0].why, "the disk is full");
@@ -444,7 +466,7 @@ TEST(Succession, ARunThatHasEndedIsLedByNobody) {
   const auto late = peer(1);
   late->handle(Started{}, 0);
   late->handle(PeerLost{PeerId(0)}, 1);
-  late->handle(TermCreated{Term(1), false, EndMessage{ExitStatus::good, ""}}, 1);
+  late->handle(TermCreated{Term(1), false, std::make_shared<const EndMessage>()}, 1);
   ASSERT_TRUE(late->done());
   EXPECT_TRUE(late->status().ok());
 }
@@ -637,7 +659,7 @@ TEST(Succession, ALearnerThatMissedCommitsLearnsFromTheLastOne) {
   view.learn(PeerId(3), StageId(0));
   const auto prepared_step = [](const Actions& actions) {
     const auto jobs = all_of<StartJob>(actions);
-    return jobs.size() == 1 ? std::get<PrepareJob>(jobs[0].job).step : Step(-2);
+    return jobs.size() == 1 ? get<PrepareJob>(jobs[0].job).step : Step(-2);
   };
   EXPECT_EQ(prepared_step(hears(*spare, 1, ViewMessage{share(view), nullptr}, view.number)),
             Step(-1));

@@ -7,8 +7,23 @@
 #include <memory>
 #include <utility>
 
-#include "protocol/fake_world_test.hpp"
+#include "protocol/membership/failure_detector.hpp"
+#include "protocol/membership/initial_membership.hpp"
+#include "protocol/messages/compute_port.hpp"
+#include "protocol/messages/ending.hpp"
 #include "protocol/messages/lanes.hpp"
+#include "protocol/messages/liveness.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/microbatches.hpp"
+#include "protocol/messages/pass_jobs.hpp"
+#include "protocol/messages/process_port.hpp"
+#include "protocol/messages/record_port.hpp"
+#include "protocol/messages/storage_port.hpp"
+#include "protocol/messages/term_port.hpp"
+#include "protocol/messages/transport_port.hpp"
+#include "protocol/messages/views.hpp"
+#include "protocol/peer.hpp"
+#include "protocol/tiny_plan_test.hpp"
 
 namespace swarmpi::suspicion_test {
 namespace {
@@ -57,12 +72,12 @@ struct Listener {
   }
   void note(const Actions& actions) {
     for (const Action& action : actions) {
-      if (const auto* kill = std::get_if<KillPeer>(&action)) killed.emplace_back(now_s, kill->peer);
-      const auto* send = std::get_if<Send>(&action);
+      if (const auto* kill = get_if<KillPeer>(&action)) killed.emplace_back(now_s, kill->peer);
+      const auto* send = get_if<Send>(&action);
       if (send == nullptr) continue;
-      const auto* suspect = std::get_if<SuspectMessage>(&send->message.body);
+      const auto* suspect = get_if<SuspectMessage>(&send->message.body);
       if (suspect != nullptr) reported.emplace_back(send->to, suspect->peer);
-      if (const auto* ping = std::get_if<PingMessage>(&send->message.body)) {
+      if (const auto* ping = get_if<PingMessage>(&send->message.body)) {
         pinged.insert(send->to);
         to_be_answered[send->to].push_back(ping->sent_s);
       }
@@ -90,7 +105,7 @@ TEST(Suspicion, TheLeaderHasASilentPeerKilled) {
 std::vector<EventRow> events_in(const Actions& actions) {
   std::vector<EventRow> events;
   for (const Action& action : actions) {
-    const auto* store = std::get_if<StoreRecord>(&action);
+    const auto* store = get_if<StoreRecord>(&action);
     const auto* event = store == nullptr ? nullptr : std::get_if<EventRow>(&store->row);
     if (event != nullptr) events.push_back(*event);
   }
@@ -241,9 +256,9 @@ TEST(Suspicion, WhoHearsNoneOfTheOthersKillsNobodyAndEndsItselfAfterAWhile) {
     bool ends_for_all = false;
     for (; alone.now_s < 20 && !alone.peer->done(); alone.now_s += 0.2) {
       for (const Action& action : alone.peer->handle(TimerDue{}, alone.now_s)) {
-        const auto* send = std::get_if<Send>(&action);
-        ends_for_all = ends_for_all || std::holds_alternative<StoreEnd>(action) ||
-                       (send != nullptr && std::holds_alternative<EndMessage>(send->message.body));
+        const auto* send = get_if<Send>(&action);
+        ends_for_all = ends_for_all || holds_alternative<StoreEnd>(action) ||
+                       (send != nullptr && holds_alternative<EndMessage>(send->message.body));
       }
     }
     ASSERT_TRUE(alone.peer->done());
@@ -330,9 +345,8 @@ TEST(Suspicion, AStopThatAllButAnUnkillablePeerHaveHeardIsAnnouncedWithoutIt) {
   leader.wait_until(5.5, {1, 3});
   EXPECT_FALSE(leader.peer->done());
   const auto end_in = [](const Actions& actions) {
-    return std::any_of(actions.begin(), actions.end(), [](const Action& action) {
-      return std::holds_alternative<StoreEnd>(action);
-    });
+    return std::any_of(actions.begin(), actions.end(),
+                       [](const Action& action) { return holds_alternative<StoreEnd>(action); });
   };
   leader.peer->handle(RecordDurable{1}, leader.now_s);  // its `leader` event
   leader.peer->handle(KillFailed{PeerId(2)}, leader.now_s);
@@ -364,7 +378,7 @@ TEST(Suspicion, APingIsAnsweredWithAHeartbeatThatNeedNotWait) {
   std::vector<bool> waits;
   for (const bool wants_pong : {false, true}) {
     for (const Action& action : peer.hears(1, PingMessage{0, wants_pong})) {
-      const auto* send = std::get_if<Send>(&action);
+      const auto* send = get_if<Send>(&action);
       if (send != nullptr && send->to == PeerId(1)) waits.push_back(!overtakes(send->message));
     }
   }
@@ -379,9 +393,8 @@ TEST(Suspicion, APeerThatWasStoppedForLongDoesNothingUntilAnotherAnswers) {
   peer.now_s = 60;
   const MicrobatchId id{Step(0), Purpose::train, 0};
   const auto starts = [](const Actions& actions) {
-    return std::any_of(actions.begin(), actions.end(), [](const Action& action) {
-      return std::holds_alternative<StartJob>(action);
-    });
+    return std::any_of(actions.begin(), actions.end(),
+                       [](const Action& action) { return holds_alternative<StartJob>(action); });
   };
   const Actions woken = peer.hears(0, IssueMessage{id, nullptr});
   EXPECT_FALSE(starts(woken)) << "what comes may be old";
@@ -403,7 +416,7 @@ TEST(Suspicion, ALeaderThatWasStoppedGivesNobodyUpBeforeAnotherAnswers) {
   for (const std::int32_t id : {1, 2}) leader.hears(id, EndHeard{});
   leader.now_s = 60;
   for (const Action& action : leader.peer->handle(TimerDue{}, leader.now_s)) {
-    const auto* timer = std::get_if<SetTimer>(&action);
+    const auto* timer = get_if<SetTimer>(&action);
     if (timer != nullptr) {
       EXPECT_GT(timer->due_s, leader.now_s);
     }
@@ -418,9 +431,9 @@ TEST(Suspicion, APeerThatWasTakenForDeadIsFencedAndEnds) {
   other.peer->handle(PeerLost{PeerId(1)}, 0);
   bool was_fenced = false;
   for (const Action& action : other.hears(1, PingMessage{0})) {
-    const auto* send = std::get_if<Send>(&action);
+    const auto* send = get_if<Send>(&action);
     was_fenced = was_fenced || (send != nullptr && send->to == PeerId(1) &&
-                                std::holds_alternative<FencedMessage>(send->message.body));
+                                holds_alternative<FencedMessage>(send->message.body));
   }
   EXPECT_TRUE(was_fenced);
   Listener taken_for_dead(1);

@@ -5,26 +5,27 @@
 #include <variant>
 
 #include "core/overloaded.hpp"
+#include "protocol/messages/all_ports.hpp"
 
 namespace swarmpi {
 
 void CollectiveNotices::asked(double now_s, PeerId self, const Action& action) {
-  std::visit(Overloaded{[&](const MakeCollective& make) {
-                          made_[make.stage] = {make.view, make.place, make.members};
-                        },
-                        [&](const EnterCollective& enter) { enters(now_s, self, enter); },
-                        [&](const AbortCollective& abort) {
-                          ends(now_s, self, abort.stage, abort.view, abort.why);
-                        },
-                        [](const auto&) {}},
-             action);
+  visit(Overloaded{[&](const MakeCollective& make) {
+                     made_[make.stage] = {make.view, make.place, make.members};
+                   },
+                   [&](const EnterCollective& enter) { enters(now_s, self, enter); },
+                   [&](const AbortCollective& abort) {
+                     ends(now_s, self, abort.stage, abort.view, abort.why);
+                   },
+                   [](const auto&) {}},
+        action);
 }
 
 void CollectiveNotices::happened(double now_s, PeerId self, const Event& event) {
-  if (const auto* failed = std::get_if<CollectiveFailed>(&event)) {
+  if (const auto* failed = get_if<CollectiveFailed>(&event)) {
     return ends(now_s, self, failed->stage, failed->view, failed->why);
   }
-  const auto* done = std::get_if<CollectiveDone>(&event);
+  const auto* done = get_if<CollectiveDone>(&event);
   Made* const made = done == nullptr ? nullptr : find(done->stage, done->view);
   if (made != nullptr && made->sums && made->sums->seal == done->seal) made->sums.reset();
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "protocol/membership/view.hpp"
 #include "protocol/observer.hpp"
 
 namespace swarmpi {

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "protocol/messages/collective_port.hpp"
+
 namespace swarmpi::collective_notices_test {
 namespace {
 

@@ -5,29 +5,32 @@
 #include <utility>
 #include <variant>
 
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/stalls.hpp"
+#include "protocol/messages/transport_port.hpp"
+
 namespace swarmpi {
 
 void HangNotices::happened(double, PeerId self, const Event& event) {
-  if (const auto* failed = std::get_if<KillFailed>(&event)) return waits_for(self, failed->peer);
-  if (const auto* lost = std::get_if<PeerLost>(&event)) {
+  if (const auto* failed = get_if<KillFailed>(&event)) return waits_for(self, failed->peer);
+  if (const auto* lost = get_if<PeerLost>(&event)) {
     ordered_.erase(lost->peer);
     waited_for_.erase(lost->peer);
   }
-  const auto* arrived = std::get_if<MessageArrived>(&event);
+  const auto* arrived = get_if<MessageArrived>(&event);
   if (arrived == nullptr) return;
   if (!ordered_.empty()) {
     ordered_.erase(arrived->from);
     waited_for_.erase(arrived->from);
   }
-  if (const auto* late = std::get_if<LateMessage>(&arrived->message.body))
-    hears(*late, arrived->from);
-  if (std::holds_alternative<AbleMessage>(arrived->message.body))
+  if (const auto* late = get_if<LateMessage>(&arrived->message.body)) hears(*late, arrived->from);
+  if (holds_alternative<AbleMessage>(arrived->message.body))
     say(fmt::format("storage of peer {} works again: it may lead", arrived->from.value));
 }
 
 // An order is repeated where the first has come to nothing.
 void HangNotices::asked(double, PeerId self, const Action& action) {
-  const auto* kill = std::get_if<KillPeer>(&action);
+  const auto* kill = get_if<KillPeer>(&action);
   if (kill != nullptr && ++ordered_[kill->peer] > 1) waits_for(self, kill->peer);
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "protocol/messages/message_kinds.hpp"
 #include "protocol/observer.hpp"
 
 namespace swarmpi {

@@ -5,6 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "protocol/messages/liveness.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/stalls.hpp"
+#include "protocol/messages/transport_port.hpp"
+
 namespace swarmpi::hang_notices_test {
 namespace {
 

@@ -12,7 +12,8 @@
 #include <vector>
 
 #include "core/overloaded.hpp"
-#include "core/unlearned.hpp"
+#include "io/row_fields.hpp"
+#include "protocol/messages/record_port.hpp"
 #include "report/terminal.hpp"
 
 namespace swarmpi {

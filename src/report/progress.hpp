@@ -12,7 +12,7 @@
 #include <string>
 
 #include "config/config.hpp"
-#include "protocol/observer.hpp"
+#include "protocol/record_observer.hpp"
 #include "report/skip_notices.hpp"
 
 namespace swarmpi {

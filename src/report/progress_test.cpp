@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "protocol/messages/record_port.hpp"
+
 namespace swarmpi::progress_test {
 namespace {
 

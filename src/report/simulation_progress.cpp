@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include "protocol/messages/record_port.hpp"
+
 namespace swarmpi {
 
 std::string simulation_line(const Config& config, const StepRow& row, double steps_per_s,

@@ -6,7 +6,7 @@
 
 #include "config/config.hpp"
 #include "core/clock.hpp"
-#include "protocol/observer.hpp"
+#include "protocol/record_observer.hpp"
 #include "report/progress.hpp"
 
 namespace swarmpi {

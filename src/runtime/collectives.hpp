@@ -10,7 +10,9 @@
 #include <utility>
 #include <variant>
 
-#include "protocol/messages/ports.hpp"
+#include "core/cover.hpp"
+#include "core/status.hpp"
+#include "protocol/membership/view.hpp"
 #include "protocol/observer.hpp"
 
 namespace swarmpi {
@@ -62,11 +64,7 @@ class CollectiveResults {
 /// In which steps a peer has rounded what a collective had added up.
 class StepsByCollective final : public Observer {
  public:
-  void asked(double, PeerId, const Action& action) override {
-    const auto* const started = std::get_if<StartJob>(&action);
-    const auto* const reduce = started ? std::get_if<ReduceJob>(&started->job) : nullptr;
-    if (reduce != nullptr && reduce->collective) steps_.insert(reduce->step);
-  }
+  void asked(double, PeerId, const Action& action) override;
   bool contains(Step step) const { return steps_.contains(step); }
   std::size_t count() const { return steps_.size(); }
 

@@ -1,7 +1,8 @@
 #pragma once
 // Seam 3: compute. Takes one job at a time; each is answered by a JobFinished in the peer's inbox.
 
-#include "protocol/messages/ports.hpp"
+#include "core/payload.hpp"
+#include "protocol/messages/port_kinds.hpp"
 
 namespace swarmpi {
 

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "core/clock.hpp"
-#include "protocol/messages/ports.hpp"
+#include "protocol/messages/port_kinds.hpp"
 
 namespace swarmpi {
 

@@ -7,6 +7,7 @@
 #include "core/check.hpp"
 #include "kernels/rounding_mode.hpp"
 #include "model/boundary.hpp"
+#include "protocol/messages/all_jobs.hpp"
 
 namespace swarmpi {
 namespace {
@@ -103,14 +104,14 @@ Result<JobResult> JobExecutor::execute(const Job& job) {
   SWARMPI_CHECK(kernels::rounding_mode_is_default(),
                 "a library has changed the rounding mode of the floating-point unit");
   if (Status status = load_tokens(job); !status.ok()) return status;
-  return std::visit([this](const auto& j) -> Result<JobResult> { return run(j); }, job);
+  return visit([this](const auto& j) -> Result<JobResult> { return run(j); }, job);
 }
 
 Status JobExecutor::load_tokens(const Job& job) {
   const auto load = [this](const MicrobatchId& id) { return tokens_(id, inputs_, targets_); };
-  if (const auto* forward = std::get_if<ForwardJob>(&job)) return load(forward->work.microbatch);
-  if (const auto* backward = std::get_if<BackwardJob>(&job)) return load(backward->work.microbatch);
-  if (const auto* trial = std::get_if<TryJob>(&job)) {
+  if (const auto* forward = get_if<ForwardJob>(&job)) return load(forward->work.microbatch);
+  if (const auto* backward = get_if<BackwardJob>(&job)) return load(backward->work.microbatch);
+  if (const auto* trial = get_if<TryJob>(&job)) {
     if (factory_.can_read_data && !factory_.can_read_data()) {
       return Status::stopped("the data cannot be read any more");
     }

@@ -16,7 +16,6 @@
 #include "data/dataset.hpp"
 #include "kernels/backend.hpp"
 #include "model/stage_model.hpp"
-#include "protocol/messages/ports.hpp"
 #include "runtime/collectives.hpp"
 #include "runtime/payload_copies.hpp"
 

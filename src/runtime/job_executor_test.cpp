@@ -5,6 +5,11 @@
 #include <cstring>
 
 #include "model/local_trainer_test.hpp"
+#include "protocol/messages/learning_jobs.hpp"
+#include "protocol/messages/pass_jobs.hpp"
+#include "protocol/messages/reduction_jobs.hpp"
+#include "protocol/messages/update_jobs.hpp"
+#include "protocol/step/commit_record.hpp"
 #include "runtime/assembly.hpp"
 
 namespace swarmpi::test::job_executor_test {
@@ -38,7 +43,7 @@ class JobPeer {
 
   template <class Answer>
   Answer ask(const Job& job) {
-    return std::get<Answer>(executor_.execute(job).value());
+    return get<Answer>(executor_.execute(job).value());
   }
 
   /// One microbatch, forward and back; returns the exponents that it measured.
@@ -318,7 +323,7 @@ class OwnerPeer {
                   {nullptr, nullptr, std::move(has_room)}) {}
   template <class Answer>
   Answer ask(const Job& job) {
-    return std::get<Answer>(executor_.execute(job).value());
+    return get<Answer>(executor_.execute(job).value());
   }
   JobExecutor& executor() { return executor_; }
 
@@ -439,7 +444,7 @@ class Learner {
 
   template <class Answer>
   Answer ask(const Job& job) {
-    return std::get<Answer>(executor_.execute(job).value());
+    return get<Answer>(executor_.execute(job).value());
   }
   /// Returns the hash of the tensor.
   std::uint64_t copy(JobPeer& teacher, StageId stage, std::int32_t tensor, Step step) {
@@ -560,10 +565,10 @@ TEST(JobExecutor, AStageThatIsLeftAloneKeepsActivations) {
   const auto passes = [&](std::int32_t index) {
     const WorkId work{{Step(1), Purpose::train, index}, StageId(0)};
     const auto done = executor.execute(ForwardJob{work, nullptr});
-    const PayloadRef output = std::get<ForwardResult>(done.value()).output;
+    const PayloadRef output = get<ForwardResult>(done.value()).output;
     const auto exponents = std::make_shared<const Exponents>(model_tensors(config.model).size());
     const auto back = executor.execute(BackwardJob{work, nullptr, output, exponents});
-    return std::get<BackwardResult>(back.value());
+    return get<BackwardResult>(back.value());
   };
   EXPECT_TRUE(passes(0).with_forward);
   ASSERT_TRUE(executor.execute(DropJob{StageId(1)}).ok());

@@ -23,6 +23,7 @@
 #include "core/check.hpp"
 #include "core/clock.hpp"
 #include "core/overloaded.hpp"
+#include "protocol/messages/collective_port.hpp"
 #include "transport/nccl/library.hpp"
 #include "transport/nccl/nccl_engine.hpp"
 

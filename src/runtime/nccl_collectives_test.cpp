@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "protocol/messages/collective_port.hpp"
+#include "protocol/messages/process_port.hpp"
 #include "transport/nccl/fake_engine_test.hpp"
 
 namespace swarmpi::nccl_collectives_test {
@@ -96,8 +98,8 @@ struct Member {
   template <class Kind>
   Kind expect() {
     const Event event = next();
-    const Kind* const found = std::get_if<Kind>(&event);
-    EXPECT_NE(found, nullptr) << "event of kind " << event.index();
+    const Kind* const found = get_if<Kind>(&event);
+    EXPECT_NE(found, nullptr) << "event of kind " << int{event.number()};
     return found != nullptr ? *found : Kind();
   }
   void make(const ViewNumber& view, const std::string& id, int members = 2) {

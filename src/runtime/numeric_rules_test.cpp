@@ -12,6 +12,7 @@
 #include "kernels/optimizer_element.hpp"
 #include "model/local_trainer_test.hpp"
 #include "protocol/fake_world_test.hpp"
+#include "protocol/step/commit_record.hpp"
 #include "protocol/step/exponents.hpp"
 
 namespace swarmpi::test::numeric_rules_test {

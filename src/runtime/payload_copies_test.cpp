@@ -10,6 +10,7 @@
 #include "kernels/reference/guarded_backend.hpp"
 #include "kernels/reference/reference_backend.hpp"
 #include "model/local_trainer_test.hpp"
+#include "protocol/messages/pass_jobs.hpp"
 #include "runtime/job_executor.hpp"
 
 namespace swarmpi::test::payload_copies_test {
@@ -128,14 +129,14 @@ struct Passes {
     const MicrobatchId microbatch{Step(0), Purpose::train, 0};
     const auto exponents = std::make_shared<const Exponents>(Exponents(100, kernels::kNoExponent));
     const auto forward = run(executor, ForwardJob{{microbatch, kFirst}, nullptr});
-    const PayloadRef output = std::get<ForwardResult>(forward).output;
+    const PayloadRef output = get<ForwardResult>(forward).output;
     const auto last =
         run(executor, BackwardJob{{microbatch, kSecond}, output, nullptr, exponents, true});
-    loss_nats = std::get<BackwardResult>(last).loss_nats;
-    const PayloadRef gradient = std::get<BackwardResult>(last).input_gradient;
+    loss_nats = get<BackwardResult>(last).loss_nats;
+    const PayloadRef gradient = get<BackwardResult>(last).input_gradient;
     const auto first =
         run(executor, BackwardJob{{microbatch, kFirst}, nullptr, gradient, exponents, true});
-    for (const auto& did : std::get<BackwardResult>(first).contributions) {
+    for (const auto& did : get<BackwardResult>(first).contributions) {
       measured.push_back(did.exponent);
     }
     for (const PayloadRef& payload : {output, gradient}) {

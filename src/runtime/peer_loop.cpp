@@ -7,6 +7,7 @@
 
 #include "core/check.hpp"
 #include "core/overloaded.hpp"
+#include "protocol/messages/all_ports.hpp"
 #include "protocol/messages/lanes.hpp"
 
 namespace swarmpi {
@@ -20,16 +21,16 @@ constexpr double kFlushS = 2;
 // Not a timer, heartbeat, ping or pong: these come also while the swarm stands still; and how far
 // work has come is asked while it hangs.
 bool is_progress(const Event& event) {
-  if (std::holds_alternative<TimerDue>(event)) return false;
-  if (std::holds_alternative<WorkProbed>(event)) return false;
-  const auto* arrived = std::get_if<MessageArrived>(&event);
+  if (holds_alternative<TimerDue>(event)) return false;
+  if (holds_alternative<WorkProbed>(event)) return false;
+  const auto* arrived = get_if<MessageArrived>(&event);
   return !arrived || !is_sign_of_life(arrived->message);
 }
 
 // The lane of storage that has answered an action, but for records.
 std::optional<Lane> answered_lane(const Event& event) {
   const auto is = [&event]<class... Kinds>(const std::type_identity<Kinds>&...) {
-    return (std::holds_alternative<Kinds>(event) || ...);
+    return (holds_alternative<Kinds>(event) || ...);
   };
   using std::type_identity;
   if (is(type_identity<StageStored>(), type_identity<StageLoaded>())) return Lane::stages;
@@ -126,36 +127,35 @@ bool PeerLoop::nothing_can_come() const {
 }
 
 void PeerLoop::execute(Action action) {
-  std::visit(
-      Overloaded{
-          [&](Send& a) { seams_.transport.send(a.to, std::move(a.message)); },
-          [&](StartJob& a) {
-            ++jobs_running_;
-            seams_.compute.start(std::move(a.job));
-          },
-          [&](StoreRecord& a) {
-            last_record_ = a.number;
-            seams_.storage.take(std::move(a));
-          },
-          [&](SetTimer& a) { timer_due_s_ = a.due_s; },
-          [&](Finish&) {},
-          [&](KillPeer& a) { seams_.transport.kill(a.peer); },
-          [&](SpawnPeer&) { seams_.transport.spawn(); },
-          [&](ProbeWork&) {
-            inbox_.post(WorkProbed{seams_.compute.cpu_s(), seams_.storage.progress(Lane::run),
-                                   seams_.storage.progress(Lane::stages)});
-          },
-          [&](AbandonLane& a) { abandon(a.lane); },
-          [&](MakeCollectiveId& a) { collect(a); },
-          [&](MakeCollective& a) { collect(a); },
-          [&](EnterCollective& a) { collect(a); },
-          [&](AbortCollective& a) { collect(a); },
-          [&](auto& a) {  // all other actions are for the storage
-            ++stores_pending_[*lane_of(Action(a))];
-            seams_.storage.take(std::move(a));
-          },
-      },
-      action);
+  visit(Overloaded{
+            [&](Send& a) { seams_.transport.send(a.to, std::move(a.message)); },
+            [&](StartJob& a) {
+              ++jobs_running_;
+              seams_.compute.start(std::move(a.job));
+            },
+            [&](StoreRecord& a) {
+              last_record_ = a.number;
+              seams_.storage.take(std::move(a));
+            },
+            [&](SetTimer& a) { timer_due_s_ = a.due_s; },
+            [&](Finish&) {},
+            [&](KillPeer& a) { seams_.transport.kill(a.peer); },
+            [&](SpawnPeer&) { seams_.transport.spawn(); },
+            [&](ProbeWork&) {
+              inbox_.post(WorkProbed{seams_.compute.cpu_s(), seams_.storage.progress(Lane::run),
+                                     seams_.storage.progress(Lane::stages)});
+            },
+            [&](AbandonLane& a) { abandon(a.lane); },
+            [&](MakeCollectiveId& a) { collect(a); },
+            [&](MakeCollective& a) { collect(a); },
+            [&](EnterCollective& a) { collect(a); },
+            [&](AbortCollective& a) { collect(a); },
+            [&](auto& a) {  // all other actions are for the storage
+              ++stores_pending_[*lane_of(Action(a))];
+              seams_.storage.take(std::move(a));
+            },
+        },
+        action);
 }
 
 void PeerLoop::abandon(Lane lane) {
@@ -165,11 +165,11 @@ void PeerLoop::abandon(Lane lane) {
 }
 
 void PeerLoop::count_answer(const Event& event) {
-  if (std::holds_alternative<JobFinished>(event)) --jobs_running_;
+  if (holds_alternative<JobFinished>(event)) --jobs_running_;
   if (const auto lane = answered_lane(event)) --stores_pending_[*lane];
-  const auto* durable = std::get_if<RecordDurable>(&event);
+  const auto* durable = get_if<RecordDurable>(&event);
   const bool all_durable = durable != nullptr && durable->number >= last_record_;
-  if (all_durable || std::holds_alternative<TermOver>(event)) last_record_ = 0;
+  if (all_durable || holds_alternative<TermOver>(event)) last_record_ = 0;
 }
 
 }  // namespace swarmpi

@@ -7,6 +7,17 @@
 #include <utility>
 #include <vector>
 
+#include "protocol/messages/compute_port.hpp"
+#include "protocol/messages/liveness.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/pass_jobs.hpp"
+#include "protocol/messages/record_port.hpp"
+#include "protocol/messages/reduction_jobs.hpp"
+#include "protocol/messages/storage_port.hpp"
+#include "protocol/messages/term_port.hpp"
+#include "protocol/messages/transport_port.hpp"
+#include "protocol/messages/update_jobs.hpp"
+#include "protocol/record_observer.hpp"
 #include "transport/loopback.hpp"
 
 namespace swarmpi::peer_loop_test {
@@ -22,14 +33,14 @@ class InstantCompute final : public Compute {
  public:
   explicit InstantCompute(Inbox& inbox) : inbox_(inbox) {}
   void start(Job job) override {
-    if (const auto* backward = std::get_if<BackwardJob>(&job)) {
+    if (const auto* backward = get_if<BackwardJob>(&job)) {
       inbox_.post(
           JobFinished{BackwardResult{backward->work, nullptr, 2.0, {{-3, false, false}}}, 0});
-    } else if (const auto* reduce = std::get_if<ReduceJob>(&job)) {
+    } else if (const auto* reduce = get_if<ReduceJob>(&job)) {
       const Cover all = Cover::of_step(reduce->step, 2);
       inbox_.post(JobFinished{
           ReduceResult{reduce->seal, reduce->stage, reduce->chunk, all, {1.0}, nullptr, 0}, 0});
-    } else if (const auto* apply = std::get_if<ApplyJob>(&job)) {
+    } else if (const auto* apply = get_if<ApplyJob>(&job)) {
       inbox_.post(
           JobFinished{ApplyResult{apply->record->step, apply->stage, {{5}, {}}, {}, {}}, 0});
     }
@@ -86,7 +97,7 @@ class RunningClock final : public Clock {
 class TalkativeTransport : public Transport {
  public:
   void send(PeerId, Message message) override {
-    heartbeats += std::holds_alternative<HeartbeatMessage>(message.body) ? 1 : 0;
+    heartbeats += holds_alternative<HeartbeatMessage>(message.body) ? 1 : 0;
   }
   std::optional<Event> receive() override {
     if (++received_ > 1000) return PeerLost{PeerId(1)};
@@ -117,7 +128,7 @@ TEST(PeerLoop, SaysInItsHeartbeatsHowFarItIs) {
   class Listener final : public TalkativeTransport {
    public:
     void send(PeerId to, Message message) override {
-      if (const auto* beat = std::get_if<HeartbeatMessage>(&message.body)) last = *beat;
+      if (const auto* beat = get_if<HeartbeatMessage>(&message.body)) last = *beat;
       TalkativeTransport::send(to, std::move(message));
     }
     HeartbeatMessage last;
@@ -187,7 +198,7 @@ TEST(PeerLoop, APeerThatIsEndedExecutesNoFurtherAction) {
     void happened(double, PeerId, const Event&) override { EXPECT_FALSE(transport_.ends); }
     void asked(double, PeerId, const Action& action) override {
       EXPECT_FALSE(transport_.ends);
-      if (std::holds_alternative<StartJob>(action) && ++jobs == 3) transport_.ends = true;
+      if (holds_alternative<StartJob>(action) && ++jobs == 3) transport_.ends = true;
     }
     void handled(double, PeerId) override { EXPECT_FALSE(transport_.ends); }
     void died(double, PeerId peer) override { dead.push_back(peer); }

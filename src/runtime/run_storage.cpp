@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "core/text.hpp"
-#include "core/unlearned.hpp"
 #include "io/checkpoint/stored_rows.hpp"
 #include "io/descriptor.hpp"
 #include "io/files.hpp"
@@ -19,9 +18,16 @@
 #include "io/hdf5/output.hpp"
 #include "io/journal/follower.hpp"
 #include "io/journal/term_proof.hpp"
+#include "io/row_fields.hpp"
 #include "io/scratch_file.hpp"
 #include "io/temporary_file.hpp"
 #include "protocol/membership/cpu_use.hpp"
+#include "protocol/messages/ending.hpp"
+#include "protocol/messages/progress_port.hpp"
+#include "protocol/messages/record_port.hpp"
+#include "protocol/messages/storage_port.hpp"
+#include "protocol/messages/term_port.hpp"
+#include "protocol/step/restart_point.hpp"
 #include "runtime/assembly.hpp"
 
 namespace swarmpi {
@@ -151,7 +157,8 @@ Status RunStorage::perform(const CreateTerm& action) {
   const std::optional<RunEnd> ended = read_end(journal_folder_);
   const bool counts = ended && ended->term == highest_term(journal_folder_);
   if (counts && ended->first_term >= plan_.first_term) {
-    post(TermCreated{action.term, false, EndMessage{ended->code, ended->why}});
+    post(TermCreated{action.term, false,
+                     std::make_shared<const EndMessage>(EndMessage{ended->code, ended->why})});
     return {};
   }
   const Result<bool> follows = continue_rows();

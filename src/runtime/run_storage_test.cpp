@@ -16,6 +16,10 @@
 #include "io/journal/format.hpp"
 #include "io/scratch_file.hpp"
 #include "io/test_support.hpp"
+#include "protocol/messages/ending.hpp"
+#include "protocol/messages/record_port.hpp"
+#include "protocol/messages/storage_port.hpp"
+#include "protocol/messages/term_port.hpp"
 #include "runtime/held_file_test.hpp"
 
 namespace swarmpi::run_storage_test {
@@ -43,7 +47,7 @@ class Writer {
   template <class Answer>
   Answer next() {
     while (true) {
-      if (const std::optional<Event> event = inbox_.take()) return std::get<Answer>(*event);
+      if (const std::optional<Event> event = inbox_.take()) return get<Answer>(*event);
     }
   }
 

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "core/clock.hpp"
+#include "protocol/messages/process_port.hpp"
 
 namespace swarmpi {
 namespace {

@@ -8,7 +8,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
-#include <variant>
+
+#include "protocol/messages/process_port.hpp"
 
 namespace swarmpi::signals_test {
 namespace {
@@ -26,7 +27,7 @@ std::string asked_by(const Signals& signals) {
   pollfd arrived{inbox.descriptor(), POLLIN, 0};
   if (poll(&arrived, 1, 10'000) != 1) return "nothing";
   const std::optional<Event> event = inbox.take();
-  const auto* const stop = event ? std::get_if<StopRequested>(&*event) : nullptr;
+  const auto* const stop = event ? get_if<StopRequested>(&*event) : nullptr;
   return stop != nullptr ? stop->why : "another event";
 }
 

@@ -4,6 +4,9 @@
 #include <thread>
 #include <utility>
 
+#include "protocol/messages/compute_port.hpp"
+#include "protocol/messages/storage_port.hpp"
+
 namespace swarmpi {
 
 Result<JobFinished> KernelRunner::run(const Job& job) {

@@ -3,6 +3,7 @@
 
 #include "core/clock.hpp"
 #include "kernels/backend.hpp"
+#include "protocol/messages/compute_port.hpp"
 #include "runtime/compute.hpp"
 #include "runtime/inbox.hpp"
 #include "runtime/job_executor.hpp"

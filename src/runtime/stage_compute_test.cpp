@@ -4,6 +4,9 @@
 #include <poll.h>
 
 #include "model/local_trainer_test.hpp"
+#include "protocol/messages/compute_port.hpp"
+#include "protocol/messages/pass_jobs.hpp"
+#include "protocol/messages/storage_port.hpp"
 
 namespace swarmpi::test::stage_compute_test {
 namespace {
@@ -47,8 +50,8 @@ TEST(StageCompute, EveryJobIsAnsweredInOrder) {
     scene.compute.start(job);
   }
   for (std::int32_t m = 0; m < 5; ++m) {
-    const auto finished = std::get<JobFinished>(scene.next_event());
-    const auto result = std::get<ForwardResult>(finished.result);
+    const auto finished = get<JobFinished>(scene.next_event());
+    const auto result = get<ForwardResult>(finished.result);
     EXPECT_EQ(result.work.microbatch.index, m);
     EXPECT_GT(result.loss_nats, 0);
     EXPECT_GT(finished.duration_s, 0);
@@ -59,7 +62,7 @@ TEST(StageCompute, DataThatCannotBeReadEndTheRun) {
   Scene scene;
   scene.read = Status::failed("the file is gone");
   scene.compute.start(validation());
-  EXPECT_EQ(std::get<StorageFailed>(scene.next_event()).status.message(), "the file is gone");
+  EXPECT_EQ(get<StorageFailed>(scene.next_event()).status.message(), "the file is gone");
 }
 
 }  // namespace

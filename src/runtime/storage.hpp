@@ -6,7 +6,10 @@
 #include <cstdint>
 #include <limits>
 
-#include "protocol/messages/ports.hpp"
+#include "protocol/messages/progress_port.hpp"
+#include "protocol/messages/record_port.hpp"
+#include "protocol/messages/storage_port.hpp"
+#include "protocol/messages/term_port.hpp"
 #include "runtime/inbox.hpp"
 
 namespace swarmpi {

@@ -8,6 +8,8 @@
 #include "core/check.hpp"
 #include "hardware/device.hpp"
 #include "protocol/messages/lanes.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/pass_jobs.hpp"
 
 namespace swarmpi {
 namespace {
@@ -23,8 +25,8 @@ constexpr double kSyncS = 2e-3;
 enum Kind : std::size_t { kForward, kBackward, kBackwardWithForward, kBackwardAgain, kKinds };
 
 std::optional<Kind> kind_of(const Job& job, bool recomputes) {
-  if (std::holds_alternative<ForwardJob>(job)) return kForward;
-  const auto* backward = std::get_if<BackwardJob>(&job);
+  if (holds_alternative<ForwardJob>(job)) return kForward;
+  const auto* backward = get_if<BackwardJob>(&job);
   if (backward == nullptr) return std::nullopt;
   if (!backward->add) return kBackwardAgain;
   return recomputes ? kBackwardWithForward : kBackward;

@@ -10,6 +10,9 @@
 #include <variant>
 
 #include "core/choices.hpp"
+#include "protocol/messages/all_jobs.hpp"
+#include "protocol/messages/all_ports.hpp"
+#include "protocol/messages/message_table.hpp"
 
 namespace swarmpi {
 namespace {
@@ -66,17 +69,16 @@ struct Words {
   static std::string of(const std::pair<First, Second>& pair) {
     return of(pair.first) + ": " + of(pair.second);
   }
-  // Else the template for any T would be taken.
-  static std::string of(const MessageBody& body) {
-    return of(static_cast<const MessageBody::Variant&>(body));
+  template <class Kind>
+  static std::string with_name(const Kind& kind) {
+    return std::string(kTypeName<Kind>) + fields(kind, " ", "");
   }
-  template <class... Kinds>
-  static std::string of(const std::variant<Kinds...>& choice) {
-    return std::visit(
-        []<class Kind>(const Kind& kind) {
-          return std::string(kTypeName<Kind>) + fields(kind, " ", "");
-        },
-        choice);
+  template <class Kinds>
+  static std::string of(const OpaqueVariant<Kinds>& choice) {
+    return visit([](const auto& kind) { return with_name(kind); }, choice);
+  }
+  static std::string of(const Record& record) {
+    return std::visit([](const auto& row) { return with_name(row); }, record);
   }
   template <class T>
   static std::string of(const T& value) {
@@ -130,7 +132,7 @@ struct Words {
 
 // Heartbeats and timers, which would hide all else.
 bool is_heartbeat(const Message& message) {
-  return std::holds_alternative<HeartbeatMessage>(message.body);
+  return holds_alternative<HeartbeatMessage>(message.body);
 }
 
 }  // namespace
@@ -146,19 +148,19 @@ void EventTrace::line(double now_s, PeerId peer, char sign, const std::string& w
 }
 
 void EventTrace::happened(double now_s, PeerId peer, const Event& event) {
-  if (const auto* arrived = std::get_if<MessageArrived>(&event)) {
+  if (const auto* arrived = get_if<MessageArrived>(&event)) {
     if (is_heartbeat(arrived->message)) return;
     line(now_s, peer, '<', "from " + Words::of(arrived->from) + ": " + describe(arrived->message));
-  } else if (!std::holds_alternative<TimerDue>(event)) {
+  } else if (!holds_alternative<TimerDue>(event)) {
     line(now_s, peer, '<', Words::of(event));
   }
 }
 
 void EventTrace::asked(double now_s, PeerId peer, const Action& action) {
-  if (const auto* send = std::get_if<Send>(&action)) {
+  if (const auto* send = get_if<Send>(&action)) {
     if (is_heartbeat(send->message)) return;
     line(now_s, peer, '>', "to " + Words::of(send->to) + ": " + describe(send->message));
-  } else if (!std::holds_alternative<SetTimer>(action)) {
+  } else if (!holds_alternative<SetTimer>(action)) {
     line(now_s, peer, '>', Words::of(action));
   }
 }

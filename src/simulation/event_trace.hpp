@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <string>
 
+#include "protocol/messages/message_kinds.hpp"
 #include "protocol/observer.hpp"
 
 namespace swarmpi {

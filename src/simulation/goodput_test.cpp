@@ -10,6 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "protocol/messages/compute_port.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/record_port.hpp"
 #include "simulation/random_models.hpp"
 #include "simulation/synthetic_compute.hpp"
 #include "simulation/world.hpp"
@@ -24,8 +27,8 @@ constexpr double kNotHeardYetS = 0.5;  // of a life: its rows are on their way, 
 class KnownCosts final : public CostModel {
  public:
   double seconds(PeerId, const Job& job) override {
-    if (std::holds_alternative<ForwardJob>(job)) return kForwardS;
-    return std::holds_alternative<BackwardJob>(job) ? kBackwardS : kOtherS;
+    if (holds_alternative<ForwardJob>(job)) return kForwardS;
+    return holds_alternative<BackwardJob>(job) ? kBackwardS : kOtherS;
   }
 };
 
@@ -49,19 +52,19 @@ class QuickDisks final : public DiskModel {
 class Rows final : public Observer {
  public:
   void happened(double now_s, PeerId peer, const Event& event) override {
-    if (std::holds_alternative<Started>(event)) began_s[peer] = now_s;
+    if (holds_alternative<Started>(event)) began_s[peer] = now_s;
   }
   void asked(double now_s, PeerId peer, const Action& action) override {
-    if (const auto* record = std::get_if<StoreRecord>(&action)) add(record->goodput);
-    if (const auto* end = std::get_if<StoreEnd>(&action)) {
+    if (const auto* record = get_if<StoreRecord>(&action)) add(record->goodput);
+    if (const auto* end = get_if<StoreEnd>(&action)) {
       add(end->goodput);
       ended_s = now_s;
       leader = peer;
     }
-    const auto* start = std::get_if<StartJob>(&action);
+    const auto* start = get_if<StartJob>(&action);
     if (start == nullptr) return;
-    forwards += std::holds_alternative<ForwardJob>(start->job) ? 1 : 0;
-    backwards += std::holds_alternative<BackwardJob>(start->job) ? 1 : 0;
+    forwards += holds_alternative<ForwardJob>(start->job) ? 1 : 0;
+    backwards += holds_alternative<BackwardJob>(start->job) ? 1 : 0;
   }
   void died(double now_s, PeerId peer) override { died_s[peer] = now_s; }
 

@@ -7,6 +7,8 @@
 
 #include "kernels/fixed_point.hpp"
 #include "kernels/packed_sums.hpp"
+#include "protocol/messages/all_jobs.hpp"
+#include "protocol/messages/storage_port.hpp"
 #include "simulation/event_trace.hpp"
 #include "simulation/synthetic_model.hpp"
 
@@ -130,7 +132,7 @@ Status HollowCompute::error(const std::string& what) const {
 }
 
 Result<JobResult> HollowCompute::execute(const Job& job) {
-  return std::visit([this](const auto& j) { return run(j); }, job);
+  return visit([this](const auto& j) { return run(j); }, job);
 }
 
 Result<StageStored> HollowCompute::save(Step step, StageId id) {

@@ -13,6 +13,7 @@
 
 #include "config/config.hpp"
 #include "core/cover.hpp"
+#include "core/records.hpp"
 #include "model/boundary.hpp"
 #include "protocol/run_plan.hpp"
 #include "simulation/models.hpp"

@@ -3,6 +3,13 @@
 #include <gtest/gtest.h>
 
 #include "model/tensors.hpp"
+#include "protocol/messages/learning_jobs.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/pass_jobs.hpp"
+#include "protocol/messages/reduction_jobs.hpp"
+#include "protocol/messages/storage_port.hpp"
+#include "protocol/messages/update_jobs.hpp"
+#include "protocol/step/commit_record.hpp"
 #include "runtime/assembly.hpp"
 
 namespace swarmpi::hollow_compute_test {
@@ -23,7 +30,7 @@ class Hollow : public testing::Test {
   static Answer answer(HollowCompute& compute, const Job& job) {
     Result<JobResult> result = compute.execute(job);
     EXPECT_TRUE(result.ok()) << result.status().message();
-    return std::get<Answer>(std::move(result).value());
+    return get<Answer>(std::move(result).value());
   }
   static BackwardJob backward(std::int64_t step, std::int32_t index) {
     return {{{Step(step), Purpose::train, index}, StageId(1)}, nullptr, nullptr, nullptr, true};

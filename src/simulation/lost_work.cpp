@@ -5,6 +5,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "protocol/messages/commit.hpp"
+#include "protocol/messages/compute_port.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/pass_jobs.hpp"
 #include "simulation/event_trace.hpp"
 
 namespace swarmpi {
@@ -19,26 +23,26 @@ PassKind forward_kind(const WorkId& work) {
 // ---- What is begun and finished
 
 void LostWork::happened(double, PeerId peer, const Event& event) {
-  if (const auto* arrived = std::get_if<MessageArrived>(&event)) {
-    const auto* commit = std::get_if<CommitMessage>(&arrived->message.body);
+  if (const auto* arrived = get_if<MessageArrived>(&event)) {
+    const auto* commit = get_if<CommitMessage>(&arrived->message.body);
     if (commit != nullptr) commit_is_known(peer, commit->record->step);
-  } else if (const auto* job = std::get_if<JobFinished>(&event)) {
-    if (const auto* backward = std::get_if<BackwardResult>(&job->result)) {
+  } else if (const auto* job = get_if<JobFinished>(&event)) {
+    if (const auto* backward = get_if<BackwardResult>(&job->result)) {
       finish(peer, {PassKind::backward, backward->work});
-    } else if (const auto* forward = std::get_if<ForwardResult>(&job->result)) {
+    } else if (const auto* forward = get_if<ForwardResult>(&job->result)) {
       finish(peer, {forward_kind(forward->work), forward->work});
     }
   }
 }
 
 void LostWork::asked(double now_s, PeerId peer, const Action& action) {
-  if (const auto* send = std::get_if<Send>(&action)) {
-    const auto* commit = std::get_if<CommitMessage>(&send->message.body);
+  if (const auto* send = get_if<Send>(&action)) {
+    const auto* commit = get_if<CommitMessage>(&send->message.body);
     if (commit != nullptr) commit_is_known(peer, commit->record->step);
-  } else if (const auto* start = std::get_if<StartJob>(&action)) {
-    if (const auto* backward = std::get_if<BackwardJob>(&start->job)) {
+  } else if (const auto* start = get_if<StartJob>(&action)) {
+    if (const auto* backward = get_if<BackwardJob>(&start->job)) {
       begin(now_s, peer, {PassKind::backward, backward->work}, start->job);
-    } else if (const auto* forward = std::get_if<ForwardJob>(&start->job)) {
+    } else if (const auto* forward = get_if<ForwardJob>(&start->job)) {
       begin(now_s, peer, {forward_kind(forward->work), forward->work}, start->job);
     }
   }

@@ -2,6 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "protocol/messages/commit.hpp"
+#include "protocol/messages/compute_port.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/pass_jobs.hpp"
+#include "protocol/step/commit_record.hpp"
+
 namespace swarmpi::lost_work_test {
 namespace {
 

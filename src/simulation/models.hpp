@@ -7,10 +7,13 @@
 #include <optional>
 #include <vector>
 
+#include "core/cover.hpp"
 #include "core/ids.hpp"
+#include "core/records.hpp"
 #include "core/status.hpp"
 #include "protocol/membership/initial_membership.hpp"
-#include "protocol/messages/ports.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/port_kinds.hpp"
 #include "protocol/run_plan.hpp"
 
 namespace swarmpi {

@@ -5,7 +5,9 @@
 
 #include "hardware/device.hpp"
 #include "kernels/portable_math.hpp"
+#include "protocol/messages/all_jobs.hpp"
 #include "protocol/messages/lanes.hpp"
+#include "protocol/messages/message.hpp"
 
 namespace swarmpi {
 namespace {
@@ -49,7 +51,7 @@ Delivery RandomLinks::deliver(PeerId from, PeerId to, const Message& message, do
   if (plan_.spike_chance > 0 && link_delay_stream_.chance(plan_.spike_chance)) delay_s *= 10;
   const auto bytes = static_cast<std::int64_t>(static_cast<double>(payload_bytes(message)) *
                                                plan_.bytes_per_payload_byte);
-  const bool is_piece = std::holds_alternative<PieceMessage>(message.body);
+  const bool is_piece = holds_alternative<PieceMessage>(message.body);
   const double own_s = link_s(0, plan_.bytes_per_s, bytes) + (is_piece ? plan_.piece_s : 0);
   const double carried_in_s =
       overtakes(message) ? overtaking_s(from, to, now_s) : carried_s(from, to, own_s, now_s);
@@ -106,7 +108,7 @@ RandomCosts::RandomCosts(std::uint64_t seed, const RandomCostsPlan& plan, const 
 double RandomCosts::seconds(PeerId peer, const Job& job) {
   const auto [slowness, is_new] = slowness_.try_emplace(peer);
   if (is_new) slowness->second = log_uniform(speed_stream_, 1, plan_.speed_ratio);
-  const double effort = std::visit(Effort{stages_}, job);
+  const double effort = visit(Effort{stages_}, job);
   return plan_.second_per_pass * effort * slowness->second *
          (1 + plan_.noise * noise_stream_.fraction());
 }

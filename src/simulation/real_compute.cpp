@@ -10,6 +10,8 @@
 #include "core/random.hpp"
 #include "model/make_backend.hpp"
 #include "protocol/membership/initial_membership.hpp"
+#include "protocol/messages/reduction_jobs.hpp"
+#include "protocol/messages/storage_port.hpp"
 #include "runtime/job_executor.hpp"
 
 namespace swarmpi {
@@ -81,7 +83,7 @@ class RealCompute final : public VirtualCompute {
   }
 
   Result<JobResult> execute(const Job& job) override {
-    const auto* const reduce = std::get_if<ReduceJob>(&job);
+    const auto* const reduce = get_if<ReduceJob>(&job);
     if (reduce != nullptr && reduce->collective) note_result(*reduce);
     return executor_.execute(job);
   }

@@ -4,9 +4,10 @@
 #include <utility>
 
 #include "core/check.hpp"
-#include "core/unlearned.hpp"
 #include "io/journal/follower.hpp"
+#include "io/row_fields.hpp"
 #include "io/run_file.hpp"
+#include "protocol/messages/record_port.hpp"
 
 namespace swarmpi {
 

@@ -6,6 +6,10 @@
 #include <cstring>
 
 #include "core/hash.hpp"
+#include "protocol/messages/all_jobs.hpp"
+#include "protocol/messages/storage_port.hpp"
+#include "protocol/step/commit_record.hpp"
+#include "protocol/step/state_hash.hpp"
 #include "simulation/event_trace.hpp"
 
 namespace swarmpi {
@@ -162,7 +166,7 @@ StateHash SyntheticCompute::state_hash(const Stage& own) const {
 }
 
 Result<JobResult> SyntheticCompute::execute(const Job& job) {
-  return std::visit([this](const auto& j) { return run(j); }, job);
+  return visit([this](const auto& j) { return run(j); }, job);
 }
 
 // ---- Passes

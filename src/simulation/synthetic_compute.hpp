@@ -11,7 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "core/cover.hpp"
 #include "protocol/run_plan.hpp"
+#include "protocol/step/commit_record.hpp"
+#include "protocol/step/state_hash.hpp"
 #include "simulation/models.hpp"
 #include "simulation/synthetic_model.hpp"
 

@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include "protocol/messages/pass_jobs.hpp"
+#include "protocol/messages/reduction_jobs.hpp"
+#include "protocol/messages/update_jobs.hpp"
+#include "protocol/step/commit_record.hpp"
+
 namespace swarmpi::synthetic_compute_test {
 namespace {
 
@@ -55,7 +60,7 @@ TEST_F(SyntheticComputeTest, APassThatAddsNothingMayBeRepeatedAndLeavesTheSums) 
   ASSERT_TRUE(backward(1, true).ok());
   const Result<JobResult> again = backward(1, false);
   ASSERT_TRUE(again.ok());
-  const auto& result = std::get<BackwardResult>(again.value());
+  const auto& result = get<BackwardResult>(again.value());
   EXPECT_TRUE(result.contributions.empty());
   EXPECT_GT(result.loss_nats, 0);
   EXPECT_TRUE(reduce().ok());
@@ -67,7 +72,7 @@ TEST_F(SyntheticComputeTest, APassThatIsAddedTwiceStandsInTheCover) {
   ASSERT_TRUE(backward(1, true).ok());
   const Result<JobResult> reduced = reduce();
   ASSERT_TRUE(reduced.ok()) << "it is for the core to refuse";
-  EXPECT_EQ(std::get<ReduceResult>(reduced.value()).cover.microbatches, 3);
+  EXPECT_EQ(get<ReduceResult>(reduced.value()).cover.microbatches, 3);
 }
 
 TEST_F(SyntheticComputeTest, SumsThatAreNotThoseOfTheirCoverAreFound) {
@@ -93,8 +98,8 @@ TEST_F(SyntheticComputeTest, OnlyWhatIsInPlaceIsGathered) {
   const Result<JobResult> reduced = reduce();
   const Result<JobResult> gathered = gather(Step(1), {0, 1});
   ASSERT_TRUE(reduced.ok() && gathered.ok());
-  const auto& made = *std::get<ReduceResult>(reduced.value()).gradient;
-  const auto& taken = *std::get<GatherResult>(gathered.value()).gradient;
+  const auto& made = *get<ReduceResult>(reduced.value()).gradient;
+  const auto& taken = *get<GatherResult>(gathered.value()).gradient;
   EXPECT_EQ(*made.as<std::uint64_t>(), *taken.as<std::uint64_t>());
   EXPECT_FALSE(gather(Step(2), {0, 1}).ok()) << "that is the gradient of step 1";
   EXPECT_FALSE(gather(Step(1), {0, 2}).ok()) << "the next block is not there";

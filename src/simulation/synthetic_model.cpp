@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "protocol/step/commit_record.hpp"
+
 namespace swarmpi {
 namespace {
 

@@ -9,8 +9,8 @@
 
 #include "core/ids.hpp"
 #include "kernels/fixed_point.hpp"
-#include "protocol/messages/messages.hpp"
 #include "protocol/reduction/blocks.hpp"
+#include "protocol/step/commit_record.hpp"
 
 namespace swarmpi {
 

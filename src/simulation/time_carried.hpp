@@ -5,15 +5,16 @@
 #include <algorithm>
 #include <variant>
 
-#include "protocol/messages/messages.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/message_traits.hpp"
 
 namespace swarmpi {
 
 /// Whether a peer may have nothing to compute until this message comes: not so with signs of life,
 /// nor with what routers learn beside the work.
 inline bool may_be_awaited(const Message& message) {
-  const MessageClass kind = kMessageTable.of(message.body).message_class;
-  return kind != MessageClass::heartbeat && !std::holds_alternative<ForwardDone>(message.body);
+  const MessageClass kind = traits_of(message.body).message_class;
+  return kind != MessageClass::heartbeat && !holds_alternative<ForwardDone>(message.body);
 }
 
 /// Messages are told in the order in which they leave.

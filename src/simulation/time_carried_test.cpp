@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "protocol/messages/commit.hpp"
+#include "protocol/messages/liveness.hpp"
+#include "protocol/messages/microbatches.hpp"
+
 namespace swarmpi::time_carried_test {
 namespace {
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
-#include "protocol/messages/messages.hpp"
+#include "protocol/messages/commit.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/microbatches.hpp"
 #include "transport/wire/frame.hpp"
 
 namespace swarmpi {
@@ -24,27 +26,26 @@ bool TrafficCount::same_except_upkeep(const TrafficCount& other) const {
 }
 
 void TrafficCount::asked(double, PeerId peer, const Action& action) {
-  const auto* send = std::get_if<Send>(&action);
+  const auto* send = get_if<Send>(&action);
   if (send == nullptr) return;
   const Message& message = send->message;
   const Packed packed = pack(message);
-  const MessageClass message_class = kMessageTable.of(message.body).message_class;
+  const MessageClass message_class = traits_of(message.body).message_class;
   Traffic& traffic =
       (send->to == peer ? within_ : between_)[static_cast<std::size_t>(message_class)];
   ++traffic.messages;
   traffic.bytes += static_cast<std::int64_t>(Frame(packed, kAnyFragmentBytes).total_bytes());
   traffic.payload_bytes += size_of(packed.payload);
-  if (const auto* forward = std::get_if<ForwardMessage>(&message.body)) {
+  if (const auto* forward = get_if<ForwardMessage>(&message.body)) {
     keep(peer, {forward->work, Direction::forward}, forward->activations);
-  } else if (const auto* backward = std::get_if<BackwardMessage>(&message.body)) {
+  } else if (const auto* backward = get_if<BackwardMessage>(&message.body)) {
     keep(peer, {backward->work, Direction::backward}, backward->gradient);
   }
 }
 
 void TrafficCount::happened(double, PeerId peer, const Event& event) {
-  const auto* arrived = std::get_if<MessageArrived>(&event);
-  const auto* commit =
-      arrived == nullptr ? nullptr : std::get_if<CommitMessage>(&arrived->message.body);
+  const auto* arrived = get_if<MessageArrived>(&event);
+  const auto* commit = arrived == nullptr ? nullptr : get_if<CommitMessage>(&arrived->message.body);
   if (commit != nullptr) forget(peer, commit->record->step);
 }
 

@@ -7,6 +7,8 @@
 #include <map>
 #include <utility>
 
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/message_traits.hpp"
 #include "protocol/observer.hpp"
 #include "protocol/run_plan.hpp"
 

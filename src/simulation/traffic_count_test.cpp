@@ -4,6 +4,11 @@
 
 #include <memory>
 
+#include "protocol/messages/commit.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/microbatches.hpp"
+#include "protocol/messages/reports.hpp"
+#include "protocol/step/commit_record.hpp"
 #include "transport/wire/wire.hpp"
 
 namespace swarmpi::traffic_count_test {

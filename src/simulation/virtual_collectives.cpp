@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "protocol/messages/collective_port.hpp"
 #include "simulation/synthetic_model.hpp"
 
 namespace swarmpi {
@@ -96,7 +97,7 @@ Result<VirtualCollectives::All> VirtualCollectives::asked(double now_s, PeerId p
                                       peer.value, action.stage.value));
   }
   Collective& collective = *found;
-  collective.members.at(peer) = {Stand::entered, action};
+  collective.members.at(peer) = {Stand::entered, std::make_shared<const EnterCollective>(action)};
   // Nothing of what was in `out` can be counted on from now on.
   compute.set_out(action.stage, action.view,
                   garbage_like(compute.sums_for_collective(action.stage, action.step), action.step,

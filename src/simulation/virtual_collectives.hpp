@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -61,7 +62,7 @@ class VirtualCollectives {
   enum class Stand : std::uint8_t { making, ready, entered, untold, over };
   struct Member {
     Stand stand = Stand::making;
-    std::optional<EnterCollective> entered;  // last
+    std::shared_ptr<const EnterCollective> entered = nullptr;  // last
   };
   struct Collective {
     ViewNumber view;

@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
+#include <memory>
 #include <set>
 #include <utility>
 #include <vector>
 
-#include "protocol/messages/ports.hpp"
+#include "core/ids.hpp"
+#include "protocol/messages/message_kinds.hpp"
+#include "protocol/messages/port_kinds.hpp"
+#include "protocol/step/restart_point.hpp"
 
 namespace swarmpi {
 
@@ -42,7 +45,7 @@ struct VirtualDisk {
   struct Entry {
     PeerId writer;
     Term term;  ///< that the writer led
-    StoreRecord record;
+    std::shared_ptr<const StoreRecord> record;
   };
 
   std::set<Term> terms;
@@ -57,8 +60,8 @@ struct VirtualDisk {
   std::set<std::int64_t> were_set_aside;  ///< steps of those that were taken for damaged
   std::int64_t resumed_from = -1;         ///< the run that writes here never goes back behind that
   std::int64_t newest_ever = -1;          ///< step of the newest that was complete at any time
-  std::optional<EndMessage> ended;        ///< the mark of the end of the run
-  Term ended_in;                          ///< term of the leader that wrote the mark
+  std::shared_ptr<const EndMessage> ended;  ///< the mark of the end of the run; null: none
+  Term ended_in;                            ///< term of the leader that wrote the mark
   DiskMishaps mishaps;
 
   /// False where the term existed.
@@ -80,10 +83,7 @@ struct VirtualDisk {
     return std::any_of(terms.upper_bound(term), terms.end(),
                        [this](Term later) { return !strangers.contains(later); });
   }
-  void append(PeerId writer, Term term, const StoreRecord& record) {
-    if (sink != nullptr) sink->stored(term, record);
-    if (keeps_journal) journal.push_back({writer, term, record});
-  }
+  void append(PeerId writer, Term term, const StoreRecord& record);
 
   /// So many checkpoints are kept: older ones are deleted.
   static constexpr std::size_t kKeep = 2;
@@ -116,7 +116,7 @@ struct VirtualDisk {
     const auto part = flipped_bits.lower_bound({step, 0});
     return part != flipped_bits.end() && part->first == step;
   }
-  bool complete() const { return ended && ended->code == ExitStatus::good; }
+  bool complete() const;
   /// Whether the run has ended, and no later term exists: the mark of a dead leader may come late.
   bool has_ended() const { return ended && ended_in == *terms.rbegin(); }
 

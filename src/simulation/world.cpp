@@ -8,6 +8,9 @@
 #include "core/check.hpp"
 #include "core/overloaded.hpp"
 #include "core/prefetch.hpp"
+#include "protocol/messages/all_ports.hpp"
+#include "protocol/messages/ending.hpp"
+#include "protocol/step/restart_point.hpp"
 
 namespace swarmpi {
 void VirtualWorld::add(PeerId id, std::unique_ptr<Peer> peer, VirtualCompute& compute,
@@ -191,7 +194,7 @@ Nanoseconds VirtualWorld::held_until(const Member& member, const Pending& next) 
   if (!member.is_active()) return now_;
   if (const Nanoseconds until = held_by_trickle(member.id, next); until > now_) return until;
   const auto* event = std::get_if<Event>(&next);
-  const bool job = event != nullptr && std::holds_alternative<JobFinished>(*event);
+  const bool job = event != nullptr && holds_alternative<JobFinished>(*event);
   return job ? member.jobs_hang_until : now_;
 }
 
@@ -206,7 +209,7 @@ bool VirtualWorld::held_by_stop(const Member& member, const Pending& next) const
 Nanoseconds VirtualWorld::held_by_trickle(PeerId to, const Pending& next) {
   constexpr Nanoseconds kPieces = 8;  // of what is left of the hang
   const auto* event = std::get_if<Event>(&next);
-  const auto* arrived = event == nullptr ? nullptr : std::get_if<MessageArrived>(event);
+  const auto* arrived = event == nullptr ? nullptr : get_if<MessageArrived>(event);
   if (arrived == nullptr) return now_;
   Member& sender = member(arrived->from);
   if (sender.trickles_until <= now_ || arrived->from == to) return now_;
@@ -228,7 +231,7 @@ std::optional<Event> VirtualWorld::event_of(Member& member, const Written& write
 }
 
 bool VirtualWorld::lost_with_sender(PeerId to, const Event& event) const {
-  const auto* arrived = std::get_if<MessageArrived>(&event);
+  const auto* arrived = get_if<MessageArrived>(&event);
   if (arrived == nullptr || !died_[static_cast<std::size_t>(arrived->from.value)]) return false;
   const auto last = last_arrival_from_dead_.find({arrived->from, to});
   return last != last_arrival_from_dead_.end() && now_ > last->second;
@@ -250,39 +253,39 @@ void VirtualWorld::dispatch(PeerId id, Member& member, const Event& event) {
 }
 
 void VirtualWorld::carry_out(PeerId from, Member& member, Action& action) {
-  std::visit(Overloaded{
-                 [&](Send& a) { send(from, member, a); },
-                 [&](const StartJob& a) { start(from, member, a.job); },
-                 [&](const SetTimer& a) {
-                   push(world_time(a.due_s, member), from, TimerEnd{++member.timers});
-                 },
-                 [&](const KillPeer& a) { order_kill(from, a.peer); },
-                 [&](const SpawnPeer&) {
-                   post(now_s(), from, SpawnFailed{"a virtual world starts no processes"});
-                 },
-                 [&](const Finish&) {
-                   member.finished = true;
-                   --active_;
-                 },
-                 [&](const MakeCollectiveId& a) { push(collectives_->asked(now_s(), from, a)); },
-                 [&](const MakeCollective& a) { push(collectives_->asked(now_s(), from, a)); },
-                 [&](const EnterCollective& a) {
-                   auto comes = collectives_->asked(now_s(), from, *member.compute, a);
-                   if (comes.ok()) return push(std::move(comes).value());
-                   if (violation_.ok()) violation_ = comes.status();
-                 },
-                 [&](const AbortCollective& a) {
-                   push(collectives_->asked(now_s(), from, *member.compute, a));
-                 },
-                 [&](const ProbeWork&) { post(now_s(), from, progress_of(member)); },
-                 [&](const AbandonLane& a) {
-                   Member::DiskLane& lane = member.disk[a.lane];
-                   lane.under_way.push_back(lane.ended);
-                   lane.asked = lane.ended = 0;
-                 },
-                 [&](const auto&) { write(from, member, action); },
-             },
-             action);
+  visit(Overloaded{
+            [&](Send& a) { send(from, member, a); },
+            [&](const StartJob& a) { start(from, member, a.job); },
+            [&](const SetTimer& a) {
+              push(world_time(a.due_s, member), from, TimerEnd{++member.timers});
+            },
+            [&](const KillPeer& a) { order_kill(from, a.peer); },
+            [&](const SpawnPeer&) {
+              post(now_s(), from, SpawnFailed{"a virtual world starts no processes"});
+            },
+            [&](const Finish&) {
+              member.finished = true;
+              --active_;
+            },
+            [&](const MakeCollectiveId& a) { push(collectives_->asked(now_s(), from, a)); },
+            [&](const MakeCollective& a) { push(collectives_->asked(now_s(), from, a)); },
+            [&](const EnterCollective& a) {
+              auto comes = collectives_->asked(now_s(), from, *member.compute, a);
+              if (comes.ok()) return push(std::move(comes).value());
+              if (violation_.ok()) violation_ = comes.status();
+            },
+            [&](const AbortCollective& a) {
+              push(collectives_->asked(now_s(), from, *member.compute, a));
+            },
+            [&](const ProbeWork&) { post(now_s(), from, progress_of(member)); },
+            [&](const AbandonLane& a) {
+              Member::DiskLane& lane = member.disk[a.lane];
+              lane.under_way.push_back(lane.ended);
+              lane.asked = lane.ended = 0;
+            },
+            [&](const auto&) { write(from, member, action); },
+        },
+        action);
 }
 
 // ---- Kills that peers order
@@ -349,7 +352,7 @@ void VirtualWorld::leave(PeerId from, Member& member, Send& send, const Delivery
 }
 
 void VirtualWorld::start(PeerId id, Member& member, const Job& job) {
-  const bool frees = std::holds_alternative<ApplyJob>(job);
+  const bool frees = holds_alternative<ApplyJob>(job);
   if (frees && collectives_ && collectives_->reads_sums(id, stage_of(job)) && violation_.ok()) {
     violation_ = Status::failed(
         fmt::format("peer {} frees the sums of stage {} while its collective reads them", id.value,
@@ -381,8 +384,7 @@ VirtualCollectives::Computes VirtualWorld::living_computes() const {
 
 void VirtualWorld::write(PeerId id, Member& member, Action& action) {
   if (member.disk_failed) return;
-  if (const auto* load = std::get_if<LoadStage>(&action))
-    member.loads_for = load->incarnation.value;
+  if (const auto* load = get_if<LoadStage>(&action)) member.loads_for = load->incarnation.value;
   const Lane which = lane_of(action).value();
   Member::DiskLane& lane = member.disk[which];
   const WriteAnswer answer = disks_.write(id, action);
@@ -417,8 +419,8 @@ void VirtualWorld::written_after_death(PeerId id, Member& member, const Written&
   if (write.abandoned != member.disk[write.lane].abandoned())
     return written_late(id, member, write);
   if (!write.outlives_writer) member.disk_failed = true;
-  const bool counts = !std::holds_alternative<StoreStage>(write.write) &&
-                      !std::holds_alternative<LoadStage>(write.write);
+  const bool counts =
+      !holds_alternative<StoreStage>(write.write) && !holds_alternative<LoadStage>(write.write);
   if (!member.disk_failed && counts) (void)written(id, member, write);
 }
 
@@ -428,10 +430,9 @@ void VirtualWorld::written_late(PeerId id, Member& member, const Written& write)
   const Member::DiskLane& lane = member.disk[write.lane];
   const auto generation = static_cast<std::size_t>(write.abandoned);
   if (!write.outlives_writer || lane.under_way[generation] != write.number) return;
-  const bool lands = std::holds_alternative<CreateTerm>(write.write) ||
-                     std::holds_alternative<StoreRecord>(write.write) ||
-                     std::holds_alternative<StoreManifest>(write.write) ||
-                     std::holds_alternative<StoreEnd>(write.write);
+  const bool lands =
+      holds_alternative<CreateTerm>(write.write) || holds_alternative<StoreRecord>(write.write) ||
+      holds_alternative<StoreManifest>(write.write) || holds_alternative<StoreEnd>(write.write);
   if (!lands) return;
   (void)carried_out(id, member, write);
   ++disk_.mishaps.landed_late;
@@ -439,16 +440,16 @@ void VirtualWorld::written_late(PeerId id, Member& member, const Written& write)
 
 // A leader's write is refused once a later term exists. Writes of a dead leader may come late.
 bool VirtualWorld::term_is_over(const Member& member, const Written& write) const {
-  const bool leads = std::holds_alternative<StoreRecord>(write.write) ||
-                     std::holds_alternative<StoreManifest>(write.write) ||
-                     std::holds_alternative<StoreEnd>(write.write);
+  const bool leads = holds_alternative<StoreRecord>(write.write) ||
+                     holds_alternative<StoreManifest>(write.write) ||
+                     holds_alternative<StoreEnd>(write.write);
   return leads && member.is_active() && write.term < *disk_.terms.rbegin();
 }
 
 std::optional<Event> VirtualWorld::written(PeerId id, Member& member, const Written& write) {
   if (term_is_over(member, write)) return TermOver{write.term, *disk_.terms.rbegin()};
   std::optional<Event> event = carried_out(id, member, write);
-  const auto* created = event ? std::get_if<TermCreated>(&*event) : nullptr;
+  const auto* created = event ? get_if<TermCreated>(&*event) : nullptr;
   if (created == nullptr || !created->created) return event;
   member.term = created->term;
   const Term newest = *disk_.terms.rbegin();
@@ -462,43 +463,43 @@ std::optional<Event> VirtualWorld::written(PeerId id, Member& member, const Writ
 
 std::optional<Event> VirtualWorld::carried_out(PeerId id, Member& member, const Written& write) {
   using Answer = std::optional<Event>;
-  return std::visit(Overloaded{
-                        [&](const CreateTerm& a) -> Answer {
-                          if (disk_.has_ended()) return TermCreated{a.term, false, disk_.ended};
-                          return TermCreated{a.term, disk_.create(a.term)};
-                        },
-                        [&](const StoreRecord& a) -> Answer {
-                          disk_.append(id, write.term, a);
-                          return RecordDurable{a.number};
-                        },
-                        [&](const StoreStage& a) -> Answer {
-                          Result<StageStored> stored = member.compute->save(a.step, a.stage);
-                          if (stored.ok()) return std::move(stored).value();
-                          violation_ = stored.status();
-                          return std::nullopt;
-                        },
-                        [&](const StoreManifest& a) -> Answer {
-                          const Step step(a.state.step);
-                          if (disks_.loses_part()) {
-                            ++disk_.mishaps.parts_lost;
-                            return CheckpointDropped{step, 0, "a part is not there"};
-                          }
-                          disk_.keep({a.state, a.files});
-                          return CheckpointDurable{step};
-                        },
-                        [&](const LoadManifest& a) -> Answer { return loaded(id, a); },
-                        [&](const LoadStage& a) -> Answer { return loaded(member, a); },
-                        [&](const StoreEnd& a) -> Answer {
-                          if (disk_.ended && write.term < disk_.ended_in) return EndDurable{};
-                          disk_.ended = EndMessage{a.code, a.why};
-                          disk_.ended_in = write.term;
-                          if (disk_.sink != nullptr) disk_.sink->ended(write.term, a);
-                          return EndDurable{};
-                        },
-                        [](const StoreProbe&) -> Answer { return ProbeStored{}; },
-                        [](const auto&) -> Answer { return std::nullopt; },
-                    },
-                    write.write);
+  return visit(Overloaded{
+                   [&](const CreateTerm& a) -> Answer {
+                     if (disk_.has_ended()) return TermCreated{a.term, false, disk_.ended};
+                     return TermCreated{a.term, disk_.create(a.term)};
+                   },
+                   [&](const StoreRecord& a) -> Answer {
+                     disk_.append(id, write.term, a);
+                     return RecordDurable{a.number};
+                   },
+                   [&](const StoreStage& a) -> Answer {
+                     Result<StageStored> stored = member.compute->save(a.step, a.stage);
+                     if (stored.ok()) return std::move(stored).value();
+                     violation_ = stored.status();
+                     return std::nullopt;
+                   },
+                   [&](const StoreManifest& a) -> Answer {
+                     const Step step(a.state.step);
+                     if (disks_.loses_part()) {
+                       ++disk_.mishaps.parts_lost;
+                       return CheckpointDropped{step, 0, "a part is not there"};
+                     }
+                     disk_.keep({a.state, a.files});
+                     return CheckpointDurable{step};
+                   },
+                   [&](const LoadManifest& a) -> Answer { return loaded(id, a); },
+                   [&](const LoadStage& a) -> Answer { return loaded(member, a); },
+                   [&](const StoreEnd& a) -> Answer {
+                     if (disk_.ended && write.term < disk_.ended_in) return EndDurable{};
+                     disk_.ended = std::make_shared<const EndMessage>(EndMessage{a.code, a.why});
+                     disk_.ended_in = write.term;
+                     if (disk_.sink != nullptr) disk_.sink->ended(write.term, a);
+                     return EndDurable{};
+                   },
+                   [](const StoreProbe&) -> Answer { return ProbeStored{}; },
+                   [](const auto&) -> Answer { return std::nullopt; },
+               },
+               write.write);
 }
 
 // A flipped bit is seen by whoever reads the file, one that was cut off by a look at its end.

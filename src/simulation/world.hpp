@@ -17,6 +17,7 @@
 #include "core/flat_map.hpp"
 #include "core/virtual_time.hpp"
 #include "protocol/messages/lanes.hpp"
+#include "protocol/messages/message.hpp"
 #include "protocol/observer.hpp"
 #include "protocol/peer.hpp"
 #include "simulation/event_queue.hpp"
@@ -193,7 +194,7 @@ class VirtualWorld {
   /// An event is made in its place in the queue.
   template <class Kind>
   void push(Nanoseconds at, PeerId to, Kind what) {
-    queue_.push(at, to).template emplace<Event>(std::in_place_type<Kind>, std::move(what));
+    queue_.push(at, to).template emplace<Event>(std::move(what));
   }
   void push(Nanoseconds at, PeerId to, Event event) {
     queue_.push(at, to).emplace<Event>(std::move(event));

@@ -12,6 +12,11 @@
 
 #include "core/random.hpp"
 #include "protocol/messages/lanes.hpp"
+#include "protocol/messages/liveness.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/record_port.hpp"
+#include "protocol/messages/reduction.hpp"
+#include "protocol/messages/transport_port.hpp"
 #include "simulation/event_trace.hpp"
 #include "simulation/random_models.hpp"
 #include "simulation/synthetic_compute.hpp"
@@ -23,7 +28,7 @@ namespace {
 class MessageRecord final : public Observer {
  public:
   void happened(double now_s, PeerId peer, const Event& event) override {
-    const auto* arrived = std::get_if<MessageArrived>(&event);
+    const auto* arrived = get_if<MessageArrived>(&event);
     if (arrived != nullptr && !overtakes(arrived->message)) {
       const std::string text = describe(arrived->message);
       came[{arrived->from, peer}].push_back(text);
@@ -31,7 +36,7 @@ class MessageRecord final : public Observer {
     }
   }
   void asked(double, PeerId peer, const Action& action) override {
-    const auto* send = std::get_if<Send>(&action);
+    const auto* send = get_if<Send>(&action);
     if (send != nullptr && !overtakes(send->message)) {
       sent[{peer, send->to}].push_back(describe(send->message));
     }
@@ -176,10 +181,10 @@ class KillAt final : public Observer {
   KillAt(PeerId victim, At at, std::int64_t count) : victim_(victim), at_(at), left_(count) {}
 
   void happened(double, PeerId peer, const Event& event) override {
-    if (const auto* lost = std::get_if<PeerLost>(&event)) {
+    if (const auto* lost = get_if<PeerLost>(&event)) {
       EXPECT_EQ(lost->peer, victim_);
       EXPECT_TRUE(heard.insert(peer).second) << "twice";
-    } else if (const auto* arrived = std::get_if<MessageArrived>(&event)) {
+    } else if (const auto* arrived = get_if<MessageArrived>(&event)) {
       if (arrived->from == victim_ && !overtakes(arrived->message))
         came[peer].push_back(describe(arrived->message));
       if (arrived->from == victim_ && heard.contains(peer)) ++came_after_loss;
@@ -190,7 +195,7 @@ class KillAt final : public Observer {
   void asked(double, PeerId peer, const Action& action) override {
     if (dead && peer == victim_) ADD_FAILURE() << "the dead ask for nothing";
     kill_at(At::asked, peer);
-    const auto* send = std::get_if<Send>(&action);
+    const auto* send = get_if<Send>(&action);
     if (send != nullptr && peer == victim_ && !dead && !overtakes(send->message)) {
       sent[send->to].push_back(describe(send->message));
     }
@@ -310,7 +315,7 @@ class Arrivals final : public Observer {
  public:
   Arrivals(PeerId from, PeerId to) : from_(from), to_(to) {}
   void happened(double now_s, PeerId peer, const Event& event) override {
-    const auto* arrived = std::get_if<MessageArrived>(&event);
+    const auto* arrived = get_if<MessageArrived>(&event);
     if (arrived != nullptr && peer == to_ && arrived->from == from_) at_s.push_back(now_s);
   }
   std::vector<double> at_s;
@@ -369,7 +374,7 @@ TEST(VirtualWorld, WhatAWriterHasWrittenStaysThoughItDiesBeforeItHearsOfIt) {
   class DiesOfSuccess final : public Observer {
    public:
     void happened(double, PeerId peer, const Event& event) override {
-      const auto* record = std::get_if<RecordDurable>(&event);
+      const auto* record = get_if<RecordDurable>(&event);
       if (record != nullptr && record->number == 3) world->kill(peer);
     }
     VirtualWorld* world = nullptr;

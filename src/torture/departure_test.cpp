@@ -5,6 +5,11 @@
 #include <map>
 #include <set>
 
+#include "protocol/messages/compute_port.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/pass_jobs.hpp"
+#include "protocol/messages/process_port.hpp"
+#include "protocol/messages/record_port.hpp"
 #include "protocol/method/layout.hpp"
 #include "torture/swarm_check.hpp"
 
@@ -15,17 +20,17 @@ namespace {
 class RunLog final : public Observer {
  public:
   void asked(double now_s, PeerId peer, const Action& action) override {
-    if (const auto* finish = std::get_if<Finish>(&action)) {
+    if (const auto* finish = get_if<Finish>(&action)) {
       finished[peer] = finish->status;
       finished_at_s[peer] = now_s;
     }
-    const auto* start = std::get_if<StartJob>(&action);
+    const auto* start = get_if<StartJob>(&action);
     if (start != nullptr) {
-      if (const auto* pass = std::get_if<BackwardJob>(&start->job)) {
+      if (const auto* pass = get_if<BackwardJob>(&start->job)) {
         again += passes.insert(pass->work).second ? 0 : 1;
       }
     }
-    const auto* record = std::get_if<StoreRecord>(&action);
+    const auto* record = get_if<StoreRecord>(&action);
     const auto* event = record == nullptr ? nullptr : std::get_if<EventRow>(&record->row);
     if (event != nullptr) events.emplace_back(event->kind, event->peer);
   }
@@ -210,8 +215,8 @@ class OneSlowLink final : public RandomLinks {
   explicit OneSlowLink(double until_s) : RandomLinks(1, {}), until_s_(until_s) {}
   Delivery deliver(PeerId from, PeerId to, const Message& message, double now_s) override {
     Delivery delivery = RandomLinks::deliver(from, to, message, now_s);
-    const bool bulky = std::holds_alternative<ChunkMessage>(message.body) ||
-                       std::holds_alternative<PieceMessage>(message.body);
+    const bool bulky = holds_alternative<ChunkMessage>(message.body) ||
+                       holds_alternative<PieceMessage>(message.body);
     if (to == PeerId(4) && bulky && now_s < until_s_) delivery.delay_s += 2;
     return delivery;
   }

@@ -10,6 +10,9 @@
 
 #include "core/choices.hpp"
 #include "core/hash.hpp"
+#include "protocol/messages/all_jobs.hpp"
+#include "protocol/messages/all_ports.hpp"
+#include "protocol/messages/message_table.hpp"
 #include "simulation/synthetic_model.hpp"
 
 namespace swarmpi {
@@ -71,12 +74,14 @@ class Digest {
     add(pointer != nullptr);
     if (pointer) add(*pointer);
   }
-  // Else the template for any T would be taken.
-  void add(const MessageBody& body) { add(static_cast<const MessageBody::Variant&>(body)); }
-  template <class... Kinds>
-  void add(const std::variant<Kinds...>& choice) {
-    add(choice.index());
-    std::visit([this](const auto& kind) { add(kind); }, choice);
+  template <class Kinds>
+  void add(const OpaqueVariant<Kinds>& choice) {
+    add(choice.number());
+    visit([this](const auto& kind) { add(kind); }, choice);
+  }
+  void add(const Record& record) {
+    add(number_of(record) - kFirstRecordNumber);
+    std::visit([this](const auto& row) { add(row); }, record);
   }
   void add(const Payload& payload) { word(hash_bytes(payload.data(), payload.size_bytes())); }
   void add(const ViewRef& view) {

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/microbatches.hpp"
+#include "protocol/messages/process_port.hpp"
+#include "protocol/messages/record_port.hpp"
 #include "torture/swarm_check.hpp"
 
 namespace swarmpi::event_hash_test {

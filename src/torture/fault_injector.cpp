@@ -6,6 +6,12 @@
 
 #include "core/random.hpp"
 #include "protocol/membership/initial_membership.hpp"
+#include "protocol/messages/liveness.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/process_port.hpp"
+#include "protocol/messages/stalls.hpp"
+#include "protocol/messages/transport_port.hpp"
+#include "protocol/messages/views.hpp"
 
 namespace swarmpi {
 
@@ -28,13 +34,13 @@ void FaultInjector::happened(double now_s, PeerId peer, const Event& event) {
   if (!due_.empty()) inject_due(now_s, std::nullopt);
   if (armed_.empty()) return;
   Occurrence occurrence{peer, {}, kind_of(event)};
-  if (const auto* arrived = std::get_if<MessageArrived>(&event)) occurrence.other = arrived->from;
+  if (const auto* arrived = get_if<MessageArrived>(&event)) occurrence.other = arrived->from;
   observe(now_s, occurrence);
 }
 
 void FaultInjector::asked(double now_s, PeerId peer, const Action& action) {
-  const auto* send = std::get_if<Send>(&action);
-  const auto* view = send == nullptr ? nullptr : std::get_if<ViewMessage>(&send->message.body);
+  const auto* send = get_if<Send>(&action);
+  const auto* view = send == nullptr ? nullptr : get_if<ViewMessage>(&send->message.body);
   if (view != nullptr && view->view->number > view_->number) {
     std::erase_if(living_, [&](PeerId member) {
       const bool left = view_->contains(member) && !view->view->contains(member);
@@ -47,9 +53,9 @@ void FaultInjector::asked(double now_s, PeerId peer, const Action& action) {
       if (!known && !world_.dead(member)) living_.push_back(member);  // a newcomer
     }
   }
-  const auto* lost = send == nullptr ? nullptr : std::get_if<LostMessage>(&send->message.body);
+  const auto* lost = send == nullptr ? nullptr : get_if<LostMessage>(&send->message.body);
   if (lost != nullptr && lost->peer == peer) std::erase(living_, peer);  // a leader that leaves
-  if (std::holds_alternative<CreateTerm>(action)) {
+  if (holds_alternative<CreateTerm>(action)) {
     candidates_.insert(peer);
     kill_whom_it_has_lost(now_s, peer);
   }

@@ -41,12 +41,12 @@ template <class Body>
 class Watch final : public Observer {
  public:
   void happened(double, PeerId, const Event& event) override {
-    const auto* arrived = std::get_if<MessageArrived>(&event);
-    if (arrived != nullptr && !dead) came += std::holds_alternative<Body>(arrived->message.body);
+    const auto* arrived = get_if<MessageArrived>(&event);
+    if (arrived != nullptr && !dead) came += holds_alternative<Body>(arrived->message.body);
   }
   void asked(double, PeerId peer, const Action& action) override {
-    const auto* send = std::get_if<Send>(&action);
-    if (send != nullptr && !dead) sent += std::holds_alternative<Body>(send->message.body);
+    const auto* send = get_if<Send>(&action);
+    if (send != nullptr && !dead) sent += holds_alternative<Body>(send->message.body);
     last_to_act = peer;
   }
   void died(double, PeerId peer) override {

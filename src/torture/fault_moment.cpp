@@ -5,6 +5,9 @@
 #include <variant>
 
 #include "core/check.hpp"
+#include "protocol/messages/all_jobs.hpp"
+#include "protocol/messages/all_ports.hpp"
+#include "protocol/messages/message_table.hpp"
 
 namespace swarmpi {
 namespace {
@@ -12,33 +15,24 @@ namespace {
 using Of = MomentKind::Of;
 using enum Frequency;
 
-template <class Variant, class T, std::size_t kIndex = 0>
-constexpr std::size_t index_in() {
-  if constexpr (std::is_same_v<std::variant_alternative_t<kIndex, Variant>, T>) {
-    return kIndex;
-  } else {
-    return index_in<Variant, T, kIndex + 1>();
-  }
-}
-
 template <class E>
 NamedMoment hears(Frequency frequency, bool after_deaths = false) {
-  const MomentKind kind{Of::event, index_in<Event, E>(), 0};
+  const MomentKind kind{Of::event, kNumberIn<EventKinds, E>, 0};
   return {kind, "hears " + std::string(kTypeName<E>), frequency, after_deaths};
 }
 template <class A>
 NamedMoment asks(Frequency frequency, bool after_deaths = false) {
-  const MomentKind kind{Of::action, index_in<Action, A>(), 0};
+  const MomentKind kind{Of::action, kNumberIn<ActionKinds, A>, 0};
   return {kind, "asks for " + std::string(kTypeName<A>), frequency, after_deaths};
 }
 
 template <class J>
 void add_job(std::vector<NamedMoment>& all, Frequency frequency, bool after_deaths = false) {
-  // Results stand in the order of their jobs.
-  constexpr std::size_t kJob = index_in<Job, J>();
+  // A result has the number of its job.
+  constexpr std::size_t kJob = kNumberIn<JobKinds, J>;
   const std::string name(kTypeName<J>);
-  const MomentKind start{Of::action, index_in<Action, StartJob>(), kJob};
-  const MomentKind end{Of::event, index_in<Event, JobFinished>(), kJob};
+  const MomentKind start{Of::action, kNumberIn<ActionKinds, StartJob>, kJob};
+  const MomentKind end{Of::event, kNumberIn<EventKinds, JobFinished>, kJob};
   all.push_back({start, "starts " + name, frequency, after_deaths});
   all.push_back({end, "finishes " + name, frequency, after_deaths});
 }
@@ -46,8 +40,8 @@ void add_job(std::vector<NamedMoment>& all, Frequency frequency, bool after_deat
 void add_message(std::vector<NamedMoment>& all, std::size_t body) {
   const MessageTraits& traits = kMessageTable.rows[body];
   const std::string name(traits.name);
-  const MomentKind came{Of::event, index_in<Event, MessageArrived>(), body};
-  const MomentKind sent{Of::action, index_in<Action, Send>(), body};
+  const MomentKind came{Of::event, kNumberIn<EventKinds, MessageArrived>, body};
+  const MomentKind sent{Of::action, kNumberIn<ActionKinds, Send>, body};
   all.push_back({came, "receives " + name, traits.frequency, traits.after_deaths});
   all.push_back({sent, "sends " + name, traits.frequency, traits.after_deaths});
 }
@@ -55,21 +49,21 @@ void add_message(std::vector<NamedMoment>& all, std::size_t body) {
 }  // namespace
 
 MomentKind kind_of(const Event& event) {
-  MomentKind kind{Of::event, event.index(), 0};
-  if (const auto* arrived = std::get_if<MessageArrived>(&event)) {
-    kind.part = arrived->message.body.index();
-  } else if (const auto* job = std::get_if<JobFinished>(&event)) {
-    kind.part = job->result.index();
+  MomentKind kind{Of::event, event.number(), 0};
+  if (const auto* arrived = get_if<MessageArrived>(&event)) {
+    kind.part = arrived->message.body.number();
+  } else if (const auto* job = get_if<JobFinished>(&event)) {
+    kind.part = job->result.number();
   }
   return kind;
 }
 
 MomentKind kind_of(const Action& action) {
-  MomentKind kind{Of::action, action.index(), 0};
-  if (const auto* send = std::get_if<Send>(&action)) {
-    kind.part = send->message.body.index();
-  } else if (const auto* start = std::get_if<StartJob>(&action)) {
-    kind.part = start->job.index();
+  MomentKind kind{Of::action, action.number(), 0};
+  if (const auto* send = get_if<Send>(&action)) {
+    kind.part = send->message.body.number();
+  } else if (const auto* start = get_if<StartJob>(&action)) {
+    kind.part = start->job.number();
   }
   return kind;
 }
@@ -77,9 +71,11 @@ MomentKind kind_of(const Action& action) {
 const std::vector<NamedMoment>& message_moments() {
   static const std::vector<NamedMoment> kMoments = [] {
     std::vector<NamedMoment> all;
-    for (std::size_t body = 0; body < kMessageTable.rows.size(); ++body) add_message(all, body);
+    for (std::size_t body = 0; body < MessageKinds::kEnd; ++body) {
+      if (MessageKinds::has_number(body)) add_message(all, body);
+    }
     // A seed draws the faults that it has always drawn: releases stand before fences here.
-    const auto fences = all.begin() + 2 * index_in<MessageBody::Variant, FencedMessage>();
+    const auto fences = all.begin() + 2 * kNumberIn<MessageKinds, FencedMessage>;
     std::swap_ranges(fences, fences + 2, fences + 2);
     return all;
   }();
@@ -147,9 +143,9 @@ const std::vector<NamedMoment>& moments_only_of_collectives() {
 
 std::vector<NamedMoment> collective_moments() {
   std::vector<NamedMoment> all = moments_only_of_collectives();
-  add_message(all, index_in<MessageBody::Variant, CollectiveIdMessage>());
-  add_message(all, index_in<MessageBody::Variant, CollectiveWord>());
-  add_message(all, index_in<MessageBody::Variant, EnterMessage>());
+  add_message(all, kNumberIn<MessageKinds, CollectiveIdMessage>);
+  add_message(all, kNumberIn<MessageKinds, CollectiveWord>);
+  add_message(all, kNumberIn<MessageKinds, EnterMessage>);
   // Where what they lead to is seen to.
   for (const NamedMoment& moment : message_moments()) {
     const bool follows = moment.name == "receives ReducedMessage" ||

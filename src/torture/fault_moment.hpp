@@ -8,16 +8,17 @@
 #include <variant>
 #include <vector>
 
-#include "protocol/messages/ports.hpp"
+#include "protocol/messages/message_traits.hpp"
+#include "protocol/messages/port_kinds.hpp"
 
 namespace swarmpi {
 
-/// An alternative of Event or Action, and of messages and jobs also which message or job.
+/// A kind of Event or Action, and of messages and jobs also which message or job.
 struct MomentKind {
   enum class Of : std::uint8_t { event, action };
   Of of = Of::event;
-  std::size_t kind = 0;  ///< index in Event or Action
-  std::size_t part = 0;  ///< index in MessageBody, Job or JobResult
+  std::size_t kind = 0;  ///< number in EventKinds or ActionKinds
+  std::size_t part = 0;  ///< number in MessageKinds, JobKinds or JobResultKinds
 
   bool operator==(const MomentKind&) const = default;
 };
@@ -43,9 +44,8 @@ std::vector<NamedMoment> collective_moments();
 /// All of these, in this order.
 const std::vector<NamedMoment>& all_moments();
 /// How many faults happened at each moment, by its index in all_moments().
-using MomentCounts =
-    std::array<std::int64_t, 2 * std::variant_size_v<MessageBody::Variant> +
-                                 2 * std::variant_size_v<Job> + kOtherMoments + kOnlyOfCollectives>;
+using MomentCounts = std::array<std::int64_t, 2 * MessageKinds::kCount + 2 * JobKinds::kCount +
+                                                  kOtherMoments + kOnlyOfCollectives>;
 /// Index in all_moments(). REQUIRES: the moment is one of them.
 std::size_t moment_index(const MomentKind& kind);
 

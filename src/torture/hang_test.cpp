@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "protocol/messages/record_port.hpp"
 #include "torture/swarm_check.hpp"
 
 namespace swarmpi::hang_test {
@@ -17,8 +18,8 @@ namespace {
 class RunLog final : public Observer {
  public:
   void asked(double now_s, PeerId, const Action& action) override {
-    if (std::holds_alternative<Finish>(action)) ended_s = now_s;
-    const auto* record = std::get_if<StoreRecord>(&action);
+    if (holds_alternative<Finish>(action)) ended_s = now_s;
+    const auto* record = get_if<StoreRecord>(&action);
     const auto* event = record == nullptr ? nullptr : std::get_if<EventRow>(&record->row);
     if (event != nullptr) events.push_back(*event);
   }

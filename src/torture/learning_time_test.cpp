@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "protocol/messages/record_port.hpp"
 #include "torture/swarm_check.hpp"
 
 namespace swarmpi::learning_time_test {
@@ -14,8 +15,8 @@ constexpr double kJoinsAtS = 10;
 class Times final : public Observer {
  public:
   void asked(double now_s, PeerId, const Action& action) override {
-    if (std::holds_alternative<KillPeer>(action)) ++kills;
-    const auto* record = std::get_if<StoreRecord>(&action);
+    if (holds_alternative<KillPeer>(action)) ++kills;
+    const auto* record = get_if<StoreRecord>(&action);
     const auto* event = record == nullptr ? nullptr : std::get_if<EventRow>(&record->row);
     if (event == nullptr) return;
     if (event->kind == EventKind::commit) {
@@ -38,8 +39,7 @@ class Passes final : public CostModel {
  public:
   explicit Passes(double pass_s) : pass_s_(pass_s) {}
   double seconds(PeerId, const Job& job) override {
-    const bool passes =
-        std::holds_alternative<ForwardJob>(job) || std::holds_alternative<BackwardJob>(job);
+    const bool passes = holds_alternative<ForwardJob>(job) || holds_alternative<BackwardJob>(job);
     return passes ? pass_s_ : 1e-4;
   }
 

@@ -7,6 +7,8 @@
 #include <cmath>
 
 #include "kernels/reference/guarded_backend.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/update_jobs.hpp"
 #include "simulation/real_compute.hpp"
 #include "torture/swarm_check.hpp"
 
@@ -34,7 +36,7 @@ class CarelessComputeFactory final : public SyntheticComputeFactory {
           factory_(factory),
           self_(self) {}
     Result<JobResult> execute(const Job& job) override {
-      if (const auto* apply = std::get_if<ApplyJob>(&job)) {
+      if (const auto* apply = get_if<ApplyJob>(&job)) {
         if (apply->record->step == Step(1) && factory_.flips == self_) flip(apply->stage);
       }
       return SyntheticCompute::execute(job);
@@ -59,7 +61,7 @@ class LosingLinks final : public RandomLinks {
   using RandomLinks::RandomLinks;
   Delivery deliver(PeerId from, PeerId to, const Message& message, double now_s) override {
     Delivery delivery = RandomLinks::deliver(from, to, message, now_s);
-    if (std::holds_alternative<Body>(message.body) && lost++ == 0) delivery.copies = 0;
+    if (holds_alternative<Body>(message.body) && lost++ == 0) delivery.copies = 0;
     return delivery;
   }
   int lost = 0;

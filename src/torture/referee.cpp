@@ -8,6 +8,18 @@
 
 #include "core/overloaded.hpp"
 #include "protocol/ending_words.hpp"
+#include "protocol/messages/all_ports.hpp"
+#include "protocol/messages/collectives.hpp"
+#include "protocol/messages/commit.hpp"
+#include "protocol/messages/ending.hpp"
+#include "protocol/messages/learning_jobs.hpp"
+#include "protocol/messages/liveness.hpp"
+#include "protocol/messages/microbatches.hpp"
+#include "protocol/messages/seal.hpp"
+#include "protocol/messages/stalls.hpp"
+#include "protocol/messages/tables.hpp"
+#include "protocol/messages/update_jobs.hpp"
+#include "protocol/messages/views.hpp"
 
 namespace swarmpi {
 
@@ -38,59 +50,59 @@ void Referee::report(PeerId peer, const std::string& broken) {
 
 void Referee::happened(double, PeerId peer, const Event& event) {
   if (!population_.lives(peer)) return;  // or declared dead
-  std::visit(Overloaded{
-                 [&](const JobFinished& e) {
-                   work_.finished(peer, e.result);
-                   pipelines_.finished(peer, e.result);
-                   if (const auto* made = std::get_if<PrepareResult>(&e.result)) {
-                     if (!made->has_room) refused(peer, made->stage);
-                   } else if (const auto* dropped = std::get_if<DropResult>(&e.result)) {
-                     room_.freed(peer, dropped->stage);
-                   }
-                   const auto* apply = std::get_if<ApplyResult>(&e.result);
-                   if (apply != nullptr) report(peer, states_.applied(peer, *apply));
-                   const auto* write = std::get_if<WriteResult>(&e.result);
-                   if (write != nullptr) report(peer, states_.written(peer, *write));
-                 },
-                 [&](const MessageArrived& e) {
-                   const auto* view = std::get_if<ViewMessage>(&e.message.body);
-                   if (view != nullptr) receives(peer, *view);
-                 },
-                 [&](const CollectiveReady& e) { collectives_.hears(peer, e); },
-                 [&](const CollectiveDone& e) { collectives_.hears(peer, e); },
-                 [&](const CollectiveFailed& e) { collectives_.hears(peer, e); },
-                 [&](const KillFailed& e) { views_.unreachable(e.peer); },
-                 [&](const PeerLost&) { pipelines_.lost_somebody(); },
-                 [&](const CheckpointDropped&) { pipelines_.lost_somebody(); },
-                 [&](const CheckpointDamaged&) { pipelines_.lost_somebody(); },
-                 [&](const StorageFailed&) { storage_failed_ = true; },
-                 [&](const ProbeStored&) { hangs_.stored_proof(peer); },
-                 [&](const StopRequested&) {
-                   population_.ask_to_leave(peer);
-                   hangs_.disturbed(std::numeric_limits<double>::infinity());
-                   moves_.ask_to_leave(peer);
-                   pipelines_.ask_to_leave(peer);
-                 },
-                 [&](const TermOver& e) {
-                   if (disk_.has_successor(e.term)) {
-                     population_.ask_to_leave(peer);
-                     population_.exclude(peer);
-                   }
-                   durability_.refused(peer);
-                 },
-                 [&](const StageLoaded& e) {
-                   if (!e.damage.empty()) return;
-                   if (!e.has_room) return refused(peer, e.stage);
-                   states_.loaded(peer, e.stage);
-                 },
-                 [&](const StageStored& e) { states_.stored(peer, e.stage); },
-                 [&](const TermCreated& e) {
-                   if (e.created) views_.created_term(peer, e.term);
-                   if (e.ended) population_.exclude(peer);  // it comes too late
-                 },
-                 [](const auto&) {},
-             },
-             event);
+  visit(Overloaded{
+            [&](const JobFinished& e) {
+              work_.finished(peer, e.result);
+              pipelines_.finished(peer, e.result);
+              if (const auto* made = get_if<PrepareResult>(&e.result)) {
+                if (!made->has_room) refused(peer, made->stage);
+              } else if (const auto* dropped = get_if<DropResult>(&e.result)) {
+                room_.freed(peer, dropped->stage);
+              }
+              const auto* apply = get_if<ApplyResult>(&e.result);
+              if (apply != nullptr) report(peer, states_.applied(peer, *apply));
+              const auto* write = get_if<WriteResult>(&e.result);
+              if (write != nullptr) report(peer, states_.written(peer, *write));
+            },
+            [&](const MessageArrived& e) {
+              const auto* view = get_if<ViewMessage>(&e.message.body);
+              if (view != nullptr) receives(peer, *view);
+            },
+            [&](const CollectiveReady& e) { collectives_.hears(peer, e); },
+            [&](const CollectiveDone& e) { collectives_.hears(peer, e); },
+            [&](const CollectiveFailed& e) { collectives_.hears(peer, e); },
+            [&](const KillFailed& e) { views_.unreachable(e.peer); },
+            [&](const PeerLost&) { pipelines_.lost_somebody(); },
+            [&](const CheckpointDropped&) { pipelines_.lost_somebody(); },
+            [&](const CheckpointDamaged&) { pipelines_.lost_somebody(); },
+            [&](const StorageFailed&) { storage_failed_ = true; },
+            [&](const ProbeStored&) { hangs_.stored_proof(peer); },
+            [&](const StopRequested&) {
+              population_.ask_to_leave(peer);
+              hangs_.disturbed(std::numeric_limits<double>::infinity());
+              moves_.ask_to_leave(peer);
+              pipelines_.ask_to_leave(peer);
+            },
+            [&](const TermOver& e) {
+              if (disk_.has_successor(e.term)) {
+                population_.ask_to_leave(peer);
+                population_.exclude(peer);
+              }
+              durability_.refused(peer);
+            },
+            [&](const StageLoaded& e) {
+              if (!e.damage.empty()) return;
+              if (!e.has_room) return refused(peer, e.stage);
+              states_.loaded(peer, e.stage);
+            },
+            [&](const StageStored& e) { states_.stored(peer, e.stage); },
+            [&](const TermCreated& e) {
+              if (e.created) views_.created_term(peer, e.term);
+              if (e.ended) population_.exclude(peer);  // it comes too late
+            },
+            [](const auto&) {},
+        },
+        event);
 }
 
 void Referee::refused(PeerId peer, StageId stage) {
@@ -126,121 +138,120 @@ void Referee::died(double now_s, PeerId peer) {
 // ---- Actions
 
 void Referee::asked(double now_s, PeerId peer, const Action& action) {
-  if (const auto* kill = std::get_if<KillPeer>(&action)) {
+  if (const auto* kill = get_if<KillPeer>(&action)) {
     silences_.ordered(now_s, kill->peer);
     if (population_.goes_on(kill->peer)) report(peer, silences_.kills(now_s, kill->peer));
   }
   if (!population_.lives(peer)) return asked_though_dead(peer, action);
-  if (const auto* enter = std::get_if<EnterCollective>(&action)) {
+  if (const auto* enter = get_if<EnterCollective>(&action)) {
     report(peer, collectives_.enters(now_s, peer, *enter));
   }
-  std::visit(Overloaded{
-                 [&](const Send& a) { sends(now_s, peer, a); },
-                 [&](const CreateTerm&) {
-                   if (taken_for_dead_.contains(peer)) pipelines_.two_may_lead();
-                 },
-                 [&](const StartJob& a) { starts(peer, a.job); },
-                 [&](const AbortCollective& a) { collectives_.aborts(now_s, peer, a); },
-                 [&](const StoreStage& a) { report(peer, states_.stores(peer, a)); },
-                 [&](const LoadStage& a) {
-                   states_.loads(peer, a);
-                   report(peer, room_.allocates(peer, a.stage, false));
-                 },
-                 [&](const StoreEnd& a) {
-                   if (a.code == ExitStatus::good) return;
-                   const Status status = Status::error(a.code, a.why);
-                   if (!swarmpi::lacked_memory(status)) return;
-                   lacked_memory_ = true;
-                   report(peer, room_.ends(status, views_.newest(), living_members()));
-                 },
-                 [&](const StoreRecord& a) {
-                   durability_.stores(peer, a);
-                   const auto* event = std::get_if<EventRow>(&a.row);
-                   if (event != nullptr && event->kind == EventKind::dropped) {
-                     pipelines_.lost_somebody();
-                   }
-                   if (event != nullptr && is_planned_at_a_deadline(*event))
-                     work_.planned_at_a_deadline();
-                   if (collectives_.hung(now_s, plan_.swarm.suspect_after_s)) return;
-                   if (!hangs_.lately(now_s)) report(peer, silences_.stores(now_s, a));
-                 },
-                 [&](const AbandonLane& a) {
-                   if (a.lane == Lane::stages) states_.abandons(peer);
-                   report(peer, hangs_.gives_up_disk(now_s, peer));
-                 },
-                 [&](const Finish& a) { finishes(now_s, peer, a.status); },
-                 [](const auto&) {},
-             },
-             action);
+  visit(Overloaded{
+            [&](const Send& a) { sends(now_s, peer, a); },
+            [&](const CreateTerm&) {
+              if (taken_for_dead_.contains(peer)) pipelines_.two_may_lead();
+            },
+            [&](const StartJob& a) { starts(peer, a.job); },
+            [&](const AbortCollective& a) { collectives_.aborts(now_s, peer, a); },
+            [&](const StoreStage& a) { report(peer, states_.stores(peer, a)); },
+            [&](const LoadStage& a) {
+              states_.loads(peer, a);
+              report(peer, room_.allocates(peer, a.stage, false));
+            },
+            [&](const StoreEnd& a) {
+              if (a.code == ExitStatus::good) return;
+              const Status status = Status::error(a.code, a.why);
+              if (!swarmpi::lacked_memory(status)) return;
+              lacked_memory_ = true;
+              report(peer, room_.ends(status, views_.newest(), living_members()));
+            },
+            [&](const StoreRecord& a) {
+              durability_.stores(peer, a);
+              const auto* event = std::get_if<EventRow>(&a.row);
+              if (event != nullptr && event->kind == EventKind::dropped) {
+                pipelines_.lost_somebody();
+              }
+              if (event != nullptr && is_planned_at_a_deadline(*event))
+                work_.planned_at_a_deadline();
+              if (collectives_.hung(now_s, plan_.swarm.suspect_after_s)) return;
+              if (!hangs_.lately(now_s)) report(peer, silences_.stores(now_s, a));
+            },
+            [&](const AbandonLane& a) {
+              if (a.lane == Lane::stages) states_.abandons(peer);
+              report(peer, hangs_.gives_up_disk(now_s, peer));
+            },
+            [&](const Finish& a) { finishes(now_s, peer, a.status); },
+            [](const auto&) {},
+        },
+        action);
 }
 
 void Referee::sends(double now_s, PeerId peer, const Send& send) {
   const Message& message = send.message;
   report(peer, pipelines_.sends(peer, send, commits_.last(population_)));
-  std::visit(
-      Overloaded{
-          [&](const IssueMessage& m) {
-            report(peer, work_.issues(peer, message.incarnation, m.microbatch));
-          },
-          [&](const ResendMessage&) { work_.resends(); },
-          [&](const SealMessage& m) { report(peer, collectives_.seals(m)); },
-          [&](const CollectiveWord& m) { collectives_.says(peer, m); },
-          // A newcomer is a member once it sends a table or a view: it has adopted or made a
-          // view. Receiving one is not enough, for it may be of a leader that the newcomer
-          // knows to be dead.
-          [&](const TableMessage&) {
-            population_.admit(peer);
-            hangs_.stays(peer);
-          },
-          [&](const ViewMessage& m) {
-            population_.admit(peer);
-            if (m.view->number > views_.newest().number) {
-              work_.planned();
-              hangs_.disturbed(now_s);
-              report(peer, room_.published(*m.view));
-              report(peer,
-                     moves_.published(*m.view, message.incarnation, commits_.last(population_)));
-            }
-            report(peer, views_.sends(peer, send.to, m.view, population_.has_ended(send.to)));
-          },
-          [&](const CommitMessage& m) {
-            report(peer, commits_.announces(peer, m.record));
-            hangs_.commits(message.incarnation, m.record->step);
-            report(peer, durability_.announces(m));
-          },
-          [&](const LostMessage& m) {
-            if (m.peer != peer) return;
-            const bool led = population_.leads(peer);
-            if (m.why == ending_words::kHearsNobody || m.why == ending_words::kIsNotHeard)
-              population_.ask_to_leave(peer);
-            report(peer, population_.leave(peer));
-            durability_.forget(peer);
-            // Of a peer that gives itself up all is lost, as at a death.
-            if (m.why.empty() && !taken_for_dead_.contains(peer)) return;
-            pipelines_.lost_somebody();
-            states_.died(peer);
-            work_.died(peer, led, commits_.last(population_));
-          },
-          [&](const ExitMessage&) { views_.all_exit(); },
-          [&](const LateMessage& m) {
-            report(peer, hangs_.tells(now_s, peer, m));
-            if (m.task != Task::storage && !m.late) hangs_.stays(peer);
-            pipelines_.lost_somebody();  // what cannot be stored is lost when all go back
-          },
-          [&](const ResignMessage& m) {
-            report(peer, hangs_.gives_up(now_s, send.to));
-            given_up_loading_ += m.why.rfind("loading", 0) == 0;
-            population_.ask_to_leave(send.to);
-          },
-          [&](const AbstainMessage& m) {
-            if (m.why.empty()) return;  // of another, that has died
-            report(peer, hangs_.abstains(now_s, peer));
-            durability_.forget(peer);
-          },
-          [&](const AbleMessage&) { report(peer, hangs_.comes_back(peer)); },
-          [](const auto&) {},
-      },
-      message.body);
+  visit(Overloaded{
+            [&](const IssueMessage& m) {
+              report(peer, work_.issues(peer, message.incarnation, m.microbatch));
+            },
+            [&](const ResendMessage&) { work_.resends(); },
+            [&](const SealMessage& m) { report(peer, collectives_.seals(m)); },
+            [&](const CollectiveWord& m) { collectives_.says(peer, m); },
+            // A newcomer is a member once it sends a table or a view: it has adopted or made a
+            // view. Receiving one is not enough, for it may be of a leader that the newcomer
+            // knows to be dead.
+            [&](const TableMessage&) {
+              population_.admit(peer);
+              hangs_.stays(peer);
+            },
+            [&](const ViewMessage& m) {
+              population_.admit(peer);
+              if (m.view->number > views_.newest().number) {
+                work_.planned();
+                hangs_.disturbed(now_s);
+                report(peer, room_.published(*m.view));
+                report(peer,
+                       moves_.published(*m.view, message.incarnation, commits_.last(population_)));
+              }
+              report(peer, views_.sends(peer, send.to, m.view, population_.has_ended(send.to)));
+            },
+            [&](const CommitMessage& m) {
+              report(peer, commits_.announces(peer, m.record));
+              hangs_.commits(message.incarnation, m.record->step);
+              report(peer, durability_.announces(m));
+            },
+            [&](const LostMessage& m) {
+              if (m.peer != peer) return;
+              const bool led = population_.leads(peer);
+              if (m.why == ending_words::kHearsNobody || m.why == ending_words::kIsNotHeard)
+                population_.ask_to_leave(peer);
+              report(peer, population_.leave(peer));
+              durability_.forget(peer);
+              // Of a peer that gives itself up all is lost, as at a death.
+              if (m.why.empty() && !taken_for_dead_.contains(peer)) return;
+              pipelines_.lost_somebody();
+              states_.died(peer);
+              work_.died(peer, led, commits_.last(population_));
+            },
+            [&](const ExitMessage&) { views_.all_exit(); },
+            [&](const LateMessage& m) {
+              report(peer, hangs_.tells(now_s, peer, m));
+              if (m.task != Task::storage && !m.late) hangs_.stays(peer);
+              pipelines_.lost_somebody();  // what cannot be stored is lost when all go back
+            },
+            [&](const ResignMessage& m) {
+              report(peer, hangs_.gives_up(now_s, send.to));
+              given_up_loading_ += m.why.rfind("loading", 0) == 0;
+              population_.ask_to_leave(send.to);
+            },
+            [&](const AbstainMessage& m) {
+              if (m.why.empty()) return;  // of another, that has died
+              report(peer, hangs_.abstains(now_s, peer));
+              durability_.forget(peer);
+            },
+            [&](const AbleMessage&) { report(peer, hangs_.comes_back(peer)); },
+            [](const auto&) {},
+        },
+        message.body);
 }
 
 void Referee::starts(PeerId peer, const Job& job) {
@@ -248,14 +259,14 @@ void Referee::starts(PeerId peer, const Job& job) {
   report(peer, work_.starts(peer, job, has_stage, commits_.is_behind(peer)));
   report(peer, states_.starts(peer, job));
   report(peer, pipelines_.starts(peer, job));
-  if (const auto* prepare = std::get_if<PrepareJob>(&job)) {
+  if (const auto* prepare = get_if<PrepareJob>(&job)) {
     report(peer, room_.allocates(peer, prepare->stage, true));
   }
-  if (const auto* apply = std::get_if<ApplyJob>(&job)) commits_.knows(peer, apply->record->step);
-  if (const auto* update = std::get_if<UpdateJob>(&job)) {
+  if (const auto* apply = get_if<ApplyJob>(&job)) commits_.knows(peer, apply->record->step);
+  if (const auto* update = get_if<UpdateJob>(&job)) {
     commits_.knows(peer, update->record->step);
   }
-  if (const auto* write = std::get_if<WriteJob>(&job)) commits_.knows(peer, write->step);
+  if (const auto* write = get_if<WriteJob>(&job)) commits_.knows(peer, write->step);
 }
 
 void Referee::finishes(double now_s, PeerId peer, const Status& status) {
@@ -272,7 +283,7 @@ void Referee::finishes(double now_s, PeerId peer, const Status& status) {
   if (plan_.recovers && decides && !population_.is_outsider(peer)) {
     report(peer, hangs_.ends(now_s, status, views_.known_to(peer), able));
   }
-  population_.finished(peer, status, disk_.ended.has_value(),
+  population_.finished(peer, status, disk_.ended != nullptr,
                        // Who is to let a newcomer in may have to give up a disk first.
                        views_.known_to_others(peer, population_) && !hangs_.any());
   const Step last = commits_.last(population_);
@@ -286,13 +297,13 @@ void Referee::finishes(double now_s, PeerId peer, const Status& status) {
 }
 
 void Referee::asked_though_dead(PeerId peer, const Action& action) {
-  if (const auto* finish = std::get_if<Finish>(&action)) {
-    report(peer, population_.finished_though_dead(peer, finish->status, disk_.ended));
-  } else if (const auto* send = std::get_if<Send>(&action)) {
+  if (const auto* finish = get_if<Finish>(&action)) {
+    report(peer, population_.finished_though_dead(peer, finish->status, disk_.ended.get()));
+  } else if (const auto* send = get_if<Send>(&action)) {
     const Message& message = send->message;
-    if (const auto* issue = std::get_if<IssueMessage>(&message.body)) {
+    if (const auto* issue = get_if<IssueMessage>(&message.body)) {
       work_.notes_issue(message.incarnation, issue->microbatch);
-    } else if (const auto* commit = std::get_if<CommitMessage>(&message.body)) {
+    } else if (const auto* commit = get_if<CommitMessage>(&message.body)) {
       report(peer, commits_.announces_though_dead(commit->record));
     }
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "protocol/run_plan.hpp"
+#include "protocol/step/commit_record.hpp"
 #include "simulation/world.hpp"
 #include "torture/rules/collective_entries.hpp"
 #include "torture/rules/commit_history.hpp"

@@ -6,6 +6,8 @@
 #include <type_traits>
 
 #include "io/row_fields.hpp"
+#include "protocol/messages/record_port.hpp"
+#include "protocol/step/commit_record.hpp"
 
 namespace swarmpi {
 namespace {
@@ -100,7 +102,7 @@ std::string compare(const std::vector<ValidationRow>& part, const std::vector<Va
 
 std::string add_journal(RunRecord& run_record, const VirtualDisk& disk, Step resumed_from) {
   for (const VirtualDisk::Entry& entry : disk.journal) {
-    const auto& row = entry.record.row;
+    const auto& row = entry.record->row;
     if (const auto* step = std::get_if<StepRow>(&row)) run_record.rows.push_back(*step);
     if (const auto* loss = std::get_if<ValidationRow>(&row)) run_record.validation.push_back(*loss);
   }

@@ -7,7 +7,7 @@
 
 #include "core/ids.hpp"
 #include "core/records.hpp"
-#include "protocol/messages/messages.hpp"
+#include "protocol/step/commit_record.hpp"
 #include "simulation/virtual_disk.hpp"
 
 namespace swarmpi {

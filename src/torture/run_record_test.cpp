@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "protocol/messages/record_port.hpp"
+#include "protocol/step/commit_record.hpp"
+
 namespace swarmpi::run_record_test {
 namespace {
 
@@ -16,7 +19,9 @@ StepRow row(std::int64_t step, double loss, std::int64_t term) {
 
 std::string told_by(const std::vector<StepRow>& rows, RunRecord& run_record) {
   VirtualDisk disk;
-  for (const StepRow& r : rows) disk.journal.push_back({PeerId(0), Term(r.term), {0, r}});
+  for (const StepRow& r : rows)
+    disk.journal.push_back(
+        {PeerId(0), Term(r.term), std::make_shared<const StoreRecord>(StoreRecord{0, r})});
   return add_journal(run_record, disk, Step(-1));
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "protocol/step/restart_point.hpp"
 #include "torture/rules/memory_room.hpp"
 #include "torture/rules/population.hpp"
 

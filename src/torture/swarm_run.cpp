@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "protocol/messages/process_port.hpp"
 #include "torture/fault_injector.hpp"
 
 namespace swarmpi {

@@ -8,6 +8,7 @@
 
 #include "core/check.hpp"
 #include "core/overloaded.hpp"
+#include "protocol/messages/all_jobs.hpp"
 #include "protocol/method/layout.hpp"
 #include "simulation/random_models.hpp"
 #include "simulation/synthetic_compute.hpp"
@@ -36,14 +37,14 @@ class PassTimes final : public CostModel {
     return pass_s(job) * (slow_.contains(peer) ? slow_ratio_ : 1);
   }
   double pass_s(const Job& job) const {
-    return std::visit(Overloaded{[](const ForwardJob&) { return kForwardS; },
-                                 [this](const BackwardJob& j) {
-                                   const bool last = j.work.stage.value + 1 == plan_.stages();
-                                   const bool both = last || plan_.swarm.method == Method::gpipe;
-                                   return both ? kForwardS + kBackwardS : kBackwardS;
-                                 },
-                                 [](const auto&) { return 0.0; }},
-                      job);
+    return visit(Overloaded{[](const ForwardJob&) { return kForwardS; },
+                            [this](const BackwardJob& j) {
+                              const bool last = j.work.stage.value + 1 == plan_.stages();
+                              const bool both = last || plan_.swarm.method == Method::gpipe;
+                              return both ? kForwardS + kBackwardS : kBackwardS;
+                            },
+                            [](const auto&) { return 0.0; }},
+                 job);
   }
 
  private:

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "core/check.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/transport_port.hpp"
 
 namespace swarmpi {
 

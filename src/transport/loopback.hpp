@@ -4,6 +4,7 @@
 
 #include <deque>
 
+#include "protocol/messages/message.hpp"
 #include "transport/transport.hpp"
 
 namespace swarmpi {

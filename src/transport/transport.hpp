@@ -7,7 +7,8 @@
 #include <optional>
 
 #include "core/ids.hpp"
-#include "protocol/messages/ports.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/port_kinds.hpp"
 
 namespace swarmpi {
 

@@ -17,6 +17,7 @@
 #include "model/cost.hpp"
 #include "model/make_backend.hpp"
 #include "model/stage_model.hpp"
+#include "protocol/step/commit_record.hpp"
 #include "protocol/step/exponents.hpp"
 #include "protocol/step/schedule.hpp"
 

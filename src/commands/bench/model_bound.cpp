@@ -6,7 +6,7 @@
 
 #include "commands/bench/bench.hpp"
 #include "core/check.hpp"
-#include "core/numbers.hpp"
+#include "core/text.hpp"
 #include "kernels/block_sum.hpp"
 #include "kernels/fixed_point.hpp"
 #include "kernels/fixed_point_element.hpp"

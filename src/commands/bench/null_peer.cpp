@@ -2,10 +2,13 @@
 
 #include <variant>
 
+#include "protocol/messages/all_jobs.hpp"
+#include "protocol/messages/compute_port.hpp"
+
 namespace swarmpi {
 
 void NullCompute::start(Job job) {
-  inbox_.post(JobFinished{std::visit([this](const auto& j) { return run(j); }, job), 0});
+  inbox_.post(JobFinished{visit([this](const auto& j) { return run(j); }, job), 0});
 }
 
 JobResult NullCompute::run(const ForwardJob& job) {

@@ -1,6 +1,7 @@
 #pragma once
 // Compute for benchmarks of the protocol and the transport: no arithmetic.
 
+#include "core/cover.hpp"
 #include "core/payload.hpp"
 #include "model/boundary.hpp"
 #include "protocol/run_plan.hpp"

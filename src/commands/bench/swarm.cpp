@@ -23,6 +23,8 @@
 #include "model/cost.hpp"
 #include "model/make_backend.hpp"
 #include "protocol/membership/initial_membership.hpp"
+#include "protocol/messages/record_port.hpp"
+#include "protocol/record_observer.hpp"
 #include "runtime/assembly.hpp"
 #include "runtime/job_executor.hpp"
 #include "runtime/peer_loop.hpp"

@@ -5,6 +5,9 @@
 #include <utility>
 
 #include "emulation/fault_clock.hpp"
+#include "protocol/messages/compute_port.hpp"
+#include "protocol/messages/process_port.hpp"
+#include "protocol/messages/update_jobs.hpp"
 
 namespace swarmpi {
 namespace {
@@ -17,8 +20,8 @@ class FlipTrigger final : public Observer {
 
   void happened(double, PeerId peer, const Event& event) override {
     if (done_ || peer != peer_) return;
-    const auto* job = std::get_if<JobFinished>(&event);
-    const auto* applied = job == nullptr ? nullptr : std::get_if<ApplyResult>(&job->result);
+    const auto* job = get_if<JobFinished>(&event);
+    const auto* applied = job == nullptr ? nullptr : get_if<ApplyResult>(&job->result);
     if (applied == nullptr || applied->step != step_) return;
     done_ = world_.flip(peer_, applied->stage);
   }

@@ -17,6 +17,7 @@
 #include "model/peer_budget.hpp"
 #include "model/stage_model.hpp"
 #include "protocol/membership/initial_membership.hpp"
+#include "protocol/method/layout.hpp"
 #include "protocol/method/room_layout.hpp"
 #include "runtime/assembly.hpp"
 

@@ -16,6 +16,7 @@
 #include "emulation/emulated_transport.hpp"
 #include "emulation/fault_clock.hpp"
 #include "emulation/filled_payloads.hpp"
+#include "protocol/messages/process_port.hpp"
 #include "transport/loopback.hpp"
 #include "transport/mpi/mpi_transport.hpp"
 

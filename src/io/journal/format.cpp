@@ -15,7 +15,6 @@ namespace {
 
 const std::string kMagic = kJournalFormat.mark();  // of this version; all have 4 bytes
 constexpr std::uint32_t kBeginType = 0;
-constexpr std::uint32_t kFirstRowType = 1;
 
 /// What stands between the magic and the payload.
 struct FrameHead {
@@ -75,19 +74,17 @@ std::size_t bytes_added_since(int version) {
   return static_cast<std::size_t>(columns) * sizeof(double);
 }
 
-/// Of type kFirstRowType + i is the row that is alternative i of Record. What a row of an earlier
-/// version lacks reads as zeros.
-template <std::size_t i = 0>
+/// What a row of an earlier version lacks reads as zeros.
 std::optional<Record> decode_record(const RecordFrame& frame, int version) {
-  if constexpr (i < std::variant_size_v<Record>) {
-    if (frame.type != kFirstRowType + i) return decode_record<i + 1>(frame, version);
-    using Row = std::variant_alternative_t<i, Record>;
+  std::optional<Record> record;
+  RecordKinds::for_each_row([&]<std::uint8_t kNumber, class Row>() {
+    if (frame.type != kNumber) return;
     const std::string payload =
         std::string(frame.payload) + std::string(bytes_added_since<Row>(version), '\0');
     const auto row = from_bytes<Row>(payload);
-    if (row.ok()) return row.value();
-  }
-  return {};
+    if (row.ok()) record = row.value();
+  });
+  return record;
 }
 
 /// Whether by a whole record in `bytes` record `number` was durable before it.
@@ -124,8 +121,7 @@ std::string payload_of(const Record& record) {
 }
 
 std::string encode(const Record& record, std::uint64_t synced) {
-  const auto type = static_cast<std::uint32_t>(kFirstRowType + record.index());
-  return frame(type, synced, payload_of(record));
+  return frame(number_of(record), synced, payload_of(record));
 }
 
 Result<int> journal_version(std::string_view start, const std::string& path) {

@@ -2,7 +2,7 @@
 // The bytes of a journal: little-endian, field by field, never a struct. Every record is framed:
 //
 //   magic "SWJN"  4 bytes, the version of the format in it
-//   type          4 bytes, 0 for JournalBegin, else 1 + index in Record
+//   type          4 bytes, 0 for JournalBegin, else the number in RecordKinds
 //   length        8 bytes, of the payload
 //   synced        8 bytes, how many records of this file were durable before this one was written
 //   checksum      8 bytes, XXH3 of type, length, synced and payload

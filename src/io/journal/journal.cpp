@@ -39,7 +39,7 @@ std::string complete_mark_path(const std::string& folder) { return folder + "/co
 /// The mark names its term and is void once there is a later one, for then the run went on.
 std::string mark_text(std::int64_t term) { return "term " + std::to_string(term) + "\n"; }
 
-std::optional<std::int64_t> number_of(const std::string& name, std::string_view prefix) {
+std::optional<std::int64_t> term_number(const std::string& name, std::string_view prefix) {
   if (name.rfind(prefix, 0) != 0) return {};
   std::int64_t term = 0;
   const char* end = name.data() + name.size();
@@ -52,7 +52,7 @@ std::optional<std::int64_t> number_of(const std::string& name, std::string_view 
 }
 
 std::optional<std::int64_t> term_of(const std::string& name) {
-  return number_of(name, kTermPrefix);
+  return term_number(name, kTermPrefix);
 }
 
 /// The term that a mark names; 0 where it names none.
@@ -222,7 +222,7 @@ std::vector<std::int64_t> terms_without_marks(const std::string& folder, std::in
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
     if (const auto term = term_of(name); term && *term < below) terms.push_back(*term);
-    if (const auto over = number_of(name, kOverPrefix)) marked.push_back(*over);
+    if (const auto over = term_number(name, kOverPrefix)) marked.push_back(*over);
   }
   std::sort(terms.begin(), terms.end());
   std::sort(marked.begin(), marked.end());
@@ -242,7 +242,7 @@ std::int64_t highest_named_term(const std::string& folder) {
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
     for (const std::string_view prefix : {kTermPrefix, kOverPrefix, kProofPrefix}) {
-      const std::optional<std::int64_t> term = number_of(name, prefix);
+      const std::optional<std::int64_t> term = term_number(name, prefix);
       if (!term) continue;
       named(*term);
       if (prefix != kTermPrefix) named(term_in(at->path().string()));

@@ -5,6 +5,10 @@
 #include <set>
 
 #include "protocol/ending_words.hpp"
+#include "protocol/membership/failure_detector.hpp"
+#include "protocol/messages/checkpoints.hpp"
+#include "protocol/messages/stalls.hpp"
+#include "protocol/messages/storage_port.hpp"
 
 namespace swarmpi {
 

@@ -8,7 +8,6 @@
 #include "core/status.hpp"
 #include "protocol/leader/leader_record.hpp"
 #include "protocol/leader/run_history.hpp"
-#include "protocol/membership/failure_detector.hpp"
 #include "protocol/membership/late_work.hpp"
 #include "protocol/membership/view.hpp"
 #include "protocol/messages/outbox.hpp"
@@ -16,6 +15,8 @@
 #include "protocol/run_plan.hpp"
 
 namespace swarmpi {
+
+class FailureDetector;
 
 class Checkpoints {
  public:

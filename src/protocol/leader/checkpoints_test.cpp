@@ -3,6 +3,11 @@
 #include <gtest/gtest.h>
 
 #include "protocol/leader/leader_parts_test.hpp"
+#include "protocol/messages/checkpoints.hpp"
+#include "protocol/messages/stalls.hpp"
+#include "protocol/messages/step_facts.hpp"
+#include "protocol/messages/storage_port.hpp"
+#include "protocol/step/commit_record.hpp"
 
 namespace swarmpi::checkpoints_test {
 namespace {

@@ -4,9 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "protocol/fake_world_test.hpp"
 #include "protocol/leader/leader_record.hpp"
 #include "protocol/leader/run_history.hpp"
+#include "protocol/membership/hearing_test.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/message_traits.hpp"
+#include "protocol/messages/record_port.hpp"
+#include "protocol/tiny_plan_test.hpp"
 #include "protocol/wiring/router.hpp"
 
 namespace swarmpi::testing {
@@ -29,7 +33,7 @@ struct LeaderParts {
   std::vector<std::string> events() {
     std::vector<std::string> texts;
     for (const Action& action : taken = outbox.take()) {
-      const auto* store = std::get_if<StoreRecord>(&action);
+      const auto* store = get_if<StoreRecord>(&action);
       const auto* event = store == nullptr ? nullptr : std::get_if<EventRow>(&store->row);
       if (event == nullptr) continue;
       texts.push_back(std::string(name_of(event->kind)) + " " + std::to_string(event->peer) + " " +
@@ -42,9 +46,8 @@ struct LeaderParts {
   std::vector<PeerId> told() const {
     std::vector<PeerId> peers;
     for (const Action& action : taken) {
-      const auto* send = std::get_if<Send>(&action);
-      if (send != nullptr && std::holds_alternative<Body>(send->message.body))
-        peers.push_back(send->to);
+      const auto* send = get_if<Send>(&action);
+      if (send != nullptr && holds_alternative<Body>(send->message.body)) peers.push_back(send->to);
     }
     return peers;
   }

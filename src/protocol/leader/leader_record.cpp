@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "protocol/membership/failure_detector.hpp"
+#include "protocol/messages/record_port.hpp"
+
 namespace swarmpi {
 
 LeaderRecord::LeaderRecord(PeerId self, const RunPlan& plan, const CommitLog& commit_log,

@@ -6,7 +6,6 @@
 #include <optional>
 #include <string>
 
-#include "protocol/membership/failure_detector.hpp"
 #include "protocol/membership/view.hpp"
 #include "protocol/messages/outbox.hpp"
 #include "protocol/run_plan.hpp"
@@ -16,6 +15,8 @@
 #include "protocol/step/run_rows.hpp"
 
 namespace swarmpi {
+
+struct Suspicion;
 
 class LeaderRecord {
  public:

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "protocol/fake_world_test.hpp"
+#include "protocol/membership/failure_detector.hpp"
+#include "protocol/messages/record_port.hpp"
+#include "protocol/tiny_plan_test.hpp"
 
 namespace swarmpi::leader_record_test {
 namespace {
@@ -22,7 +24,7 @@ struct Scene {
   std::vector<EventRow> stored() {
     std::vector<EventRow> events;
     for (const Action& action : outbox.take()) {
-      const auto* store = std::get_if<StoreRecord>(&action);
+      const auto* store = get_if<StoreRecord>(&action);
       const auto* event = store == nullptr ? nullptr : std::get_if<EventRow>(&store->row);
       if (event != nullptr) events.push_back(*event);
     }
@@ -98,7 +100,7 @@ TEST(LeaderRecord, TheNextRowTellsOfALifeThatHasEnded) {
   scene.record.store_event(EventKind::repair, 7, 0, "");
   const Actions actions = scene.outbox.take();
   ASSERT_EQ(actions.size(), 1u);
-  const auto& goodput = std::get<StoreRecord>(actions[0]).goodput;
+  const auto& goodput = get<StoreRecord>(actions[0]).goodput;
   ASSERT_EQ(goodput.size(), 1u);
   EXPECT_EQ(goodput[0].peer, 2);
   EXPECT_EQ(goodput[0].repeated_s, 1);

@@ -5,6 +5,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "protocol/membership/failure_detector.hpp"
+#include "protocol/messages/ending.hpp"
+#include "protocol/messages/learning.hpp"
+#include "protocol/messages/transport_port.hpp"
+
 namespace swarmpi {
 
 Roles::Roles(PeerId self, const RunPlan& plan, const Start& start, View& view, RunHistory& history,

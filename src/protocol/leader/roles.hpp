@@ -24,6 +24,8 @@
 
 namespace swarmpi {
 
+class FailureDetector;
+
 class Roles {
  public:
   /// As it was at the start of the run.

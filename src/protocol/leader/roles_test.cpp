@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "protocol/leader/leader_parts_test.hpp"
+#include "protocol/messages/ending.hpp"
 
 namespace swarmpi::roles_test {
 namespace {
@@ -64,7 +65,7 @@ TEST(Roles, WhereTheLeaderLeavesNobodyIsSpawned) {
   scene.now_s = 10;
   scene.roles.spawn_newcomer();
   for (const Action& action : scene.outbox.take()) {
-    EXPECT_FALSE(std::holds_alternative<SpawnPeer>(action));
+    EXPECT_FALSE(holds_alternative<SpawnPeer>(action));
   }
 }
 

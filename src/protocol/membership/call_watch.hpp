@@ -6,7 +6,7 @@
 #include <string>
 
 #include "protocol/membership/cpu_use.hpp"
-#include "protocol/messages/ports.hpp"
+#include "protocol/messages/progress_port.hpp"
 
 namespace swarmpi {
 

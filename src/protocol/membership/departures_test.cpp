@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "protocol/fake_world_test.hpp"
+#include "protocol/membership/hearing_test.hpp"
 
 namespace swarmpi::departures_test {
 namespace {

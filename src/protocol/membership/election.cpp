@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "protocol/messages/term_port.hpp"
+#include "protocol/messages/views.hpp"
+#include "protocol/step/restart_point.hpp"
+
 namespace swarmpi {
 
 void Election::ask_for(Term term) {
@@ -39,7 +43,7 @@ void Election::receive(const InquiryAnswer& message, PeerId from) {
   inquiry_->mandate.restart = message.restart;
 }
 
-std::optional<Election::Mandate> Election::mandate() {
+std::optional<Mandate> Election::mandate() {
   if (!inquiry_ || !inquiry_->awaited.empty()) return std::nullopt;
   Mandate mandate = std::move(inquiry_->mandate);
   inquiry_.reset();

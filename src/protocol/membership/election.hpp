@@ -9,8 +9,17 @@
 
 #include "protocol/membership/membership.hpp"
 #include "protocol/messages/outbox.hpp"
+#include "protocol/messages/views.hpp"
+#include "protocol/step/restart_point.hpp"
 
 namespace swarmpi {
+
+/// What an inquiry comes to.
+struct Mandate {
+  Term term;
+  ViewRef view;  // the newest; if this peer is not in it, it does not lead
+  std::shared_ptr<const RestartPoint> restart;
+};
 
 class Election {
  public:
@@ -46,12 +55,6 @@ class Election {
   std::set<PeerId> asked() const { return inquiry_ ? inquiry_->asked : std::set<PeerId>(); }
   /// Who of them has not answered.
   std::set<PeerId> awaited() const { return inquiry_ ? inquiry_->awaited : std::set<PeerId>(); }
-  /// What an inquiry comes to.
-  struct Mandate {
-    Term term;
-    ViewRef view;  // the newest; if this peer is not in it, it does not lead
-    std::shared_ptr<const RestartPoint> restart;
-  };
   /// The mandate, once all have answered; this ends the inquiry.
   std::optional<Mandate> mandate();
 

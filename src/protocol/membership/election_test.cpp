@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "protocol/fake_world_test.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/term_port.hpp"
+#include "protocol/messages/views.hpp"
+#include "protocol/tiny_plan_test.hpp"
 
 namespace swarmpi::election_test {
 namespace {
@@ -32,8 +35,8 @@ struct Candidate {
   std::vector<std::int32_t> sent() {
     std::vector<std::int32_t> peers;
     for (const Action& action : outbox.take()) {
-      const auto* send = std::get_if<Send>(&action);
-      if (send != nullptr && std::holds_alternative<Body>(send->message.body)) {
+      const auto* send = get_if<Send>(&action);
+      if (send != nullptr && holds_alternative<Body>(send->message.body)) {
         peers.push_back(send->to.value);
       }
     }
@@ -55,7 +58,7 @@ TEST(Election, AsksStorageForOneTermAtATime) {
   candidate.election.ask_for(Term(2));
   const Actions actions = candidate.outbox.take();
   ASSERT_EQ(actions.size(), 1u);
-  EXPECT_EQ(std::get<CreateTerm>(actions[0]).term, Term(2));
+  EXPECT_EQ(get<CreateTerm>(actions[0]).term, Term(2));
   EXPECT_TRUE(candidate.election.under_way());
   EXPECT_FALSE(candidate.election.inquires());
   candidate.election.storage_answered();

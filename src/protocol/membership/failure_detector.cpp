@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "protocol/membership/beat_period.hpp"
+#include "protocol/messages/liveness.hpp"
+#include "protocol/messages/transport_port.hpp"
 
 namespace swarmpi {
 namespace {

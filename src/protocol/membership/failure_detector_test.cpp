@@ -6,7 +6,10 @@
 #include <map>
 #include <utility>
 
-#include "protocol/fake_world_test.hpp"
+#include "protocol/messages/liveness.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/transport_port.hpp"
+#include "protocol/tiny_plan_test.hpp"
 
 namespace swarmpi::failure_detector_test {
 namespace {
@@ -55,14 +58,14 @@ struct Listener {
   Peers note() {
     Peers killed;
     for (const Action& action : outbox.take()) {
-      if (const auto* kill = std::get_if<KillPeer>(&action)) killed.push_back(kill->peer);
-      const auto* send = std::get_if<Send>(&action);
+      if (const auto* kill = get_if<KillPeer>(&action)) killed.push_back(kill->peer);
+      const auto* send = get_if<Send>(&action);
       if (send == nullptr) continue;
-      if (const auto* ping = std::get_if<PingMessage>(&send->message.body)) {
+      if (const auto* ping = get_if<PingMessage>(&send->message.body)) {
         pinged.insert(send->to);
         to_be_answered[send->to].push_back(ping->sent_s);
       }
-      const auto* suspect = std::get_if<SuspectMessage>(&send->message.body);
+      const auto* suspect = get_if<SuspectMessage>(&send->message.body);
       if (suspect != nullptr) reported.push_back(suspect->peer);
     }
     return killed;

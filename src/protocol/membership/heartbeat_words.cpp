@@ -1,5 +1,7 @@
 #include "protocol/membership/heartbeat_words.hpp"
 
+#include "protocol/messages/liveness.hpp"
+
 namespace swarmpi {
 namespace {
 
@@ -12,7 +14,7 @@ void HeartbeatWords::came(PeerId from, const HeartbeatMessage& beat, double now_
                           std::optional<double> regular_since_s) {
   const auto [entry, is_new] = last_.try_emplace(from);
   Last& last = entry->second;
-  const bool handles_nothing = !is_new && last.beat.handled == beat.handled;
+  const bool handles_nothing = !is_new && last.handled == beat.handled;
   if (handles_nothing && beat.oldest_waits_s > patience_s_) {
     stand_still_.insert(from);
   } else {
@@ -23,14 +25,16 @@ void HeartbeatWords::came(PeerId from, const HeartbeatMessage& beat, double now_
   const bool is_deaf = was_to_hear && beat.you_silent_s > patience_s_;
   if (!is_deaf) last.deaf_since_s.reset();
   if (is_deaf && !last.deaf_since_s) last.deaf_since_s = now_s;
-  last.beat = beat;
+  last.handled = beat.handled;
+  last.leader = beat.leader;
+  last.leader_silent_s = beat.leader_silent_s;
   last.at_s = now_s;
 }
 
 bool HeartbeatWords::hears(PeerId peer, PeerId leader, double now_s) const {
   const auto last = last_.find(peer);
-  if (last == last_.end() || last->second.beat.leader != leader) return false;
-  return last->second.beat.leader_silent_s + (now_s - last->second.at_s) < patience_s_;
+  if (last == last_.end() || last->second.leader != leader) return false;
+  return last->second.leader_silent_s + (now_s - last->second.at_s) < patience_s_;
 }
 
 std::set<PeerId> HeartbeatWords::deaf(double now_s) const {

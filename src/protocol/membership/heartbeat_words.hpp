@@ -1,12 +1,14 @@
 #pragma once
 // What the heartbeats of others say: how far their event loops are, and whom they hear.
 
+#include <cstdint>
 #include <optional>
 #include <set>
 
 #include "core/flat_map.hpp"
 #include "core/flat_set.hpp"
-#include "protocol/messages/messages.hpp"
+#include "core/ids.hpp"
+#include "protocol/messages/message_kinds.hpp"
 
 namespace swarmpi {
 
@@ -36,7 +38,9 @@ class HeartbeatWords {
 
  private:
   struct Last {
-    HeartbeatMessage beat;
+    std::int64_t handled = 0;
+    PeerId leader;
+    double leader_silent_s = 0;
     double at_s = 0;
     std::optional<double> deaf_since_s;
   };

@@ -5,6 +5,8 @@
 #include <optional>
 #include <set>
 
+#include "protocol/messages/liveness.hpp"
+
 namespace swarmpi::heartbeat_words_test {
 namespace {
 

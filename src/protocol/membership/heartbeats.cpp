@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "protocol/messages/liveness.hpp"
+
 namespace swarmpi {
 namespace {
 

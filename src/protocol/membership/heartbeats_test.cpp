@@ -6,6 +6,8 @@
 #include <set>
 
 #include "protocol/membership/beat_period.hpp"
+#include "protocol/messages/liveness.hpp"
+#include "protocol/messages/message.hpp"
 
 namespace swarmpi::heartbeats_test {
 namespace {
@@ -17,7 +19,7 @@ std::vector<PeerId> sent_to(Heartbeats& heartbeats, double now_s) {
   Outbox outbox;
   heartbeats.beat(now_s, {}, a_beat, outbox);
   std::vector<PeerId> peers;
-  for (const Action& action : outbox.take()) peers.push_back(std::get<Send>(action).to);
+  for (const Action& action : outbox.take()) peers.push_back(get<Send>(action).to);
   return peers;
 }
 
@@ -134,8 +136,8 @@ std::vector<PeerId> pinged(Heartbeats& peer, double now_s, const Heartbeats::Awa
   peer.beat(now_s, awaited, a_beat, outbox);
   std::vector<PeerId> peers;
   for (const Action& action : outbox.take()) {
-    const Send& send = std::get<Send>(action);
-    if (std::holds_alternative<PingMessage>(send.message.body)) peers.push_back(send.to);
+    const Send& send = get<Send>(action);
+    if (holds_alternative<PingMessage>(send.message.body)) peers.push_back(send.to);
   }
   return peers;
 }

@@ -2,12 +2,11 @@
 // A peer that asks to be let in: a newcomer, or one of which perhaps only a dead leader knew.
 
 #include <algorithm>
-#include <set>
-
-#include "protocol/membership/membership.hpp"
-#include "protocol/messages/outbox.hpp"
 
 namespace swarmpi {
+
+class Membership;
+class Outbox;
 
 // So often a peer asks; one that no run need know of gives up after this time. A member that has
 // lost its leader goes on: it pings whoever is to lead, and that one is killed if it is silent.
@@ -21,26 +20,7 @@ class JoinRequest {
       : next_s_(next_s), gives_up_s_(now_s + patience_s) {}
 
   /// If it is due: sends it to all that the peer knows of, and again after kAskAgainS.
-  void send(const Membership& membership, double now_s, Outbox& outbox) {
-    if (now_s < next_s_) return;
-    next_s_ = now_s + kAskAgainS;
-    const InitialMembership& initial = membership.initial();
-    std::set<PeerId> known(initial.join_contacts.begin(), initial.join_contacts.end());
-    for (const PeerId peer : initial.all()) known.insert(peer);
-    for (const auto& [peer, stages] : membership.newest_view()->members()) known.insert(peer);
-    for (const PeerId peer : membership.contacts()) known.insert(peer);
-    const PeerId self = membership.self();
-    JoinMessage message{self};
-    if (const auto own = initial.budgets.find(self); own != initial.budgets.end()) {
-      message.budget_bytes = own->second;
-    }
-    for (const PeerId peer : known) {
-      if (peer != self && !membership.is_dead(peer)) outbox.send(peer, message);
-    }
-    // A leader sends heartbeats to members only, but answers everybody's ping.
-    const PeerId leader = membership.leader();
-    if (membership.view() && leader != self) outbox.send(leader, PingMessage{now_s});
-  }
+  void send(const Membership& membership, double now_s, Outbox& outbox);
   bool gives_up(double now_s) const { return now_s >= gives_up_s_; }
   /// When it is to be sent again or given up.
   double due_s() const { return std::min(next_s_, gives_up_s_); }

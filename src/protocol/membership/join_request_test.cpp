@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include "protocol/fake_world_test.hpp"
+#include "protocol/membership/initial_membership.hpp"
+#include "protocol/membership/membership.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/outbox.hpp"
+#include "protocol/tiny_plan_test.hpp"
 
 namespace swarmpi::join_request_test {
 namespace {
@@ -17,9 +21,9 @@ std::pair<std::vector<PeerId>, int> sent(JoinRequest& request, const Membership&
   std::vector<PeerId> asked;
   int pings = 0;
   for (const Action& action : outbox.take()) {
-    const auto& send = std::get<Send>(action);
-    if (std::holds_alternative<JoinMessage>(send.message.body)) asked.push_back(send.to);
-    pings += std::holds_alternative<PingMessage>(send.message.body) ? 1 : 0;
+    const auto& send = get<Send>(action);
+    if (holds_alternative<JoinMessage>(send.message.body)) asked.push_back(send.to);
+    pings += holds_alternative<PingMessage>(send.message.body) ? 1 : 0;
   }
   return {asked, pings};
 }

@@ -1,10 +1,12 @@
 #include "protocol/membership/late_work.hpp"
-#include "protocol/ending_words.hpp"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>
+
+#include "protocol/ending_words.hpp"
+#include "protocol/messages/stalls.hpp"
 
 namespace swarmpi {
 namespace {

@@ -14,7 +14,8 @@
 
 #include "core/status.hpp"
 #include "protocol/membership/view.hpp"
-#include "protocol/messages/messages.hpp"
+#include "protocol/messages/message_kinds.hpp"
+#include "protocol/messages/stalls.hpp"
 #include "protocol/run_plan.hpp"
 
 namespace swarmpi {

@@ -2,7 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "protocol/fake_world_test.hpp"
+#include "protocol/messages/stalls.hpp"
+#include "protocol/tiny_plan_test.hpp"
 
 namespace swarmpi::late_work_test {
 namespace {

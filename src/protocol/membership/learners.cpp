@@ -4,6 +4,8 @@
 #include <iterator>
 #include <limits>
 
+#include "protocol/messages/learning.hpp"
+
 namespace swarmpi {
 namespace {
 
@@ -106,6 +108,10 @@ std::optional<StageId> Learners::neediest_stage(const View& view, const Departur
 }
 
 // ---- Progress, and the end of learning
+
+void Learners::enter(const LearnedMessage& message, PeerId from) {
+  learned_[{from, message.stage}] = {message.step, message.tensors};
+}
 
 void Learners::forget(PeerId peer) {
   std::erase_if(learned_, [peer](const auto& learned) { return learned.first.first == peer; });

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "protocol/membership/departures.hpp"
-#include "protocol/messages/messages.hpp"
 #include "protocol/run_plan.hpp"
 #include "protocol/step/agreement.hpp"
 
@@ -44,9 +43,7 @@ class Learners {
   bool backs_off(PeerId peer, double now_s) const;
 
   /// A learner of the stage says what it holds.
-  void enter(const LearnedMessage& message, PeerId from) {
-    learned_[{from, message.stage}] = message;
-  }
+  void enter(const LearnedMessage& message, PeerId from);
   /// The peer is gone.
   void forget(PeerId peer);
   /// What the peer has said of other stages than those in its table is of no use: it has left them
@@ -75,6 +72,10 @@ class Learners {
   bool counts_hold(const View& view) const;
 
  private:
+  struct Learned {
+    Step step;
+    std::vector<std::uint64_t> tensors;  // hashes
+  };
   struct Backoff {
     int times = 0;
     double until_s = 0;
@@ -93,7 +94,7 @@ class Learners {
   const RunPlan& plan_;
   std::int64_t workers_;
   PeerId highest_id_at_start_;
-  std::map<Role, LearnedMessage> learned_;
+  std::map<Role, Learned> learned_;
   std::map<PeerId, Backoff> backoffs_;    // of learners that were dropped
   std::map<PeerId, double> ready_at_s_;   // of spares that start up
   std::optional<Step> begin_after_;       // those who wait for a commit

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "protocol/fake_world_test.hpp"
+#include "protocol/tiny_plan_test.hpp"
 
 namespace swarmpi::membership_test {
 namespace {

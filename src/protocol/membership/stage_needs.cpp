@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "protocol/messages/load_facts.hpp"
+
 namespace swarmpi {
 
 void MeasuredTimes::enter(const UseFact& fact) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "protocol/membership/departures.hpp"
-#include "protocol/messages/messages.hpp"
+#include "protocol/messages/message_kinds.hpp"
 #include "protocol/run_plan.hpp"
 
 namespace swarmpi {

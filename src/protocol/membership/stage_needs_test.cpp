@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "protocol/fake_world_test.hpp"
+#include "core/records.hpp"
+#include "protocol/messages/load_facts.hpp"
+#include "protocol/tiny_plan_test.hpp"
 
 namespace swarmpi::stage_needs_test {
 namespace {

@@ -9,7 +9,9 @@
 #include <variant>
 #include <vector>
 
-#include "protocol/messages/ports.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/message_traits.hpp"
+#include "protocol/messages/port_kinds.hpp"
 
 namespace swarmpi {
 
@@ -32,20 +34,20 @@ class Suspension {
   /// Whether the event waits: all but pings, their answers, fencing, deaths and the timer.
   bool holds(const Event& event) const {
     if (!active()) return false;
-    if (const auto* arrived = std::get_if<MessageArrived>(&event)) {
-      return kMessageTable.of(arrived->message.body).hearing != Hearing::even_suspended;
+    if (const auto* arrived = get_if<MessageArrived>(&event)) {
+      return traits_of(arrived->message.body).hearing != Hearing::even_suspended;
     }
-    return !std::holds_alternative<PeerLost>(event) && !std::holds_alternative<TimerDue>(event);
+    return !holds_alternative<PeerLost>(event) && !holds_alternative<TimerDue>(event);
   }
   void hold(const Event& event) {
-    if (std::holds_alternative<StopRequested>(event)) give_up_after_s_ = patience_s_;
+    if (holds_alternative<StopRequested>(event)) give_up_after_s_ = patience_s_;
     held_.push_back(event);
   }
   /// Whether nobody has answered for long. REQUIRES: active().
   bool is_hopeless(double now_s) const { return now_s > *since_s_ + give_up_after_s_; }
   /// An answer. If it is to a ping of this suspension, that is over: the events that were held.
-  std::vector<Event> answered(const PongMessage& pong) {
-    if (!active() || pong.sent_s < *since_s_) return {};
+  std::vector<Event> answered(double sent_s) {
+    if (!active() || sent_s < *since_s_) return {};
     since_s_.reset();
     return std::exchange(held_, {});
   }

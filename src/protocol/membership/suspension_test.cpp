@@ -2,6 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "protocol/messages/ending.hpp"
+#include "protocol/messages/liveness.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/process_port.hpp"
+#include "protocol/messages/transport_port.hpp"
+
 namespace swarmpi::suspension_test {
 namespace {
 
@@ -41,11 +47,11 @@ TEST(Suspension, AnAnswerToALaterPingEndsItAndGivesWhatWasHeld) {
   Suspension suspension(3, 120);
   suspension.begin(20);
   suspension.hold(message(ExitMessage{}));
-  EXPECT_TRUE(suspension.answered({19.9}).empty()) << "to a ping before this peer was stopped";
+  EXPECT_TRUE(suspension.answered(19.9).empty()) << "to a ping before this peer was stopped";
   EXPECT_TRUE(suspension.active());
-  EXPECT_EQ(suspension.answered({20}).size(), 1u);
+  EXPECT_EQ(suspension.answered(20).size(), 1u);
   EXPECT_FALSE(suspension.active());
-  EXPECT_TRUE(suspension.answered({21}).empty());
+  EXPECT_TRUE(suspension.answered(21).empty());
 }
 
 TEST(Suspension, WhatIsHeldStaysIfItBeginsAnew) {
@@ -53,8 +59,8 @@ TEST(Suspension, WhatIsHeldStaysIfItBeginsAnew) {
   suspension.begin(20);
   suspension.hold(message(ExitMessage{}));
   suspension.begin(60);
-  EXPECT_TRUE(suspension.answered({20.1}).empty());
-  EXPECT_EQ(suspension.answered({60}).size(), 1u);
+  EXPECT_TRUE(suspension.answered(20.1).empty());
+  EXPECT_EQ(suspension.answered(60).size(), 1u);
 }
 
 TEST(Suspension, IsHopelessIfNobodyAnswersForAsLongAsTheOthersWait) {

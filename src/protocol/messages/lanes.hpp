@@ -5,10 +5,9 @@
 // order, pongs too: that a pong has come proves that all that its sender had sent before has.
 
 #include <cstddef>
-#include <variant>
 
 #include "hardware/shared_line.hpp"
-#include "protocol/messages/messages.hpp"
+#include "protocol/messages/message.hpp"
 
 namespace swarmpi {
 
@@ -20,15 +19,15 @@ inline constexpr AheadBound kAhead{32'768, 1e6, 0.5};
 
 /// These say that their sender lives, and change nothing of what is to be done.
 inline bool is_sign_of_life(const Message& message) {
-  return std::holds_alternative<HeartbeatMessage>(message.body) ||
-         std::holds_alternative<PingMessage>(message.body) ||
-         std::holds_alternative<PongMessage>(message.body);
+  return holds_alternative<HeartbeatMessage>(message.body) ||
+         holds_alternative<PingMessage>(message.body) ||
+         holds_alternative<PongMessage>(message.body);
 }
 
 inline bool overtakes(const Message& message) {
-  return std::holds_alternative<HeartbeatMessage>(message.body) ||
-         std::holds_alternative<PingMessage>(message.body) ||
-         std::holds_alternative<NoticeMessage>(message.body);
+  return holds_alternative<HeartbeatMessage>(message.body) ||
+         holds_alternative<PingMessage>(message.body) ||
+         holds_alternative<NoticeMessage>(message.body);
 }
 
 }  // namespace swarmpi

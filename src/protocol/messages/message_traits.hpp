@@ -1,14 +1,13 @@
 #pragma once
-// What is said of each kind of message in the table at the end of messages.hpp.
+// What is said of each kind of message in message_table.hpp.
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
-#include <type_traits>
-#include <variant>
 
 #include "core/field_list.hpp"
+#include "protocol/messages/message_kinds.hpp"
 
 namespace swarmpi {
 
@@ -51,6 +50,8 @@ struct MessageTraits {
   bool after_deaths;  ///< comes soon after a death
 };
 
+const MessageTraits& traits_of(const MessageBody& body);
+
 /// A row of the table.
 template <HasFields Body>
 struct MessageRow {
@@ -61,24 +62,18 @@ struct MessageRow {
       : traits{kTypeName<Body>, message_class, audience, hearing, frequency, after_deaths} {}
 };
 
-/// The rows; any message is a `Body`.
+/// The rows, by the numbers of their messages.
 template <class... Bodies>
 struct MessageTable {
-  using Body = std::variant<Bodies...>;
-  std::array<MessageTraits, sizeof...(Bodies)> rows;
+  static_assert(sizeof...(Bodies) == MessageKinds::kCount, "each message has a row");
+  std::array<MessageTraits, MessageKinds::kEnd> rows{};
 
-  constexpr explicit MessageTable(const MessageRow<Bodies>&... row) : rows{row.traits...} {}
-  /// Whether there is a row for it.
-  template <class B>
-  static constexpr bool has() {
-    return (std::is_same_v<B, Bodies> || ...);
+  constexpr explicit MessageTable(const MessageRow<Bodies>&... row) {
+    ((rows[kNumberIn<MessageKinds, Bodies>] = row.traits), ...);
   }
-  constexpr const MessageTraits& of(const Body& body) const { return rows[body.index()]; }
-  template <class B>
+  template <class Body>
   constexpr const MessageTraits& of() const {
-    std::size_t index = 0;
-    (void)((std::is_same_v<B, Bodies> || (++index, false)) || ...);
-    return rows[index];
+    return rows[kNumberIn<MessageKinds, Body>];
   }
 };
 

@@ -3,9 +3,11 @@
 // are sent in.
 
 #include <memory>
-#include <utility>
 
-#include "protocol/messages/ports.hpp"
+#include "core/ids.hpp"
+#include "protocol/membership/view.hpp"
+#include "protocol/messages/message_kinds.hpp"
+#include "protocol/messages/port_kinds.hpp"
 
 namespace swarmpi {
 
@@ -24,11 +26,9 @@ class Outbox {
   void set_incarnation(Incarnation incarnation) { incarnation_ = incarnation; }
   void set_view(ViewNumber view) { view_ = view; }
 
-  void send(PeerId to, MessageBody body) {
-    actions_->push_back(Send{to, Message{incarnation_, view_, std::move(body)}});
-  }
-  void act(Action action) { actions_->push_back(std::move(action)); }
-  Actions take() { return std::exchange(*actions_, {}); }
+  void send(PeerId to, MessageBody body);
+  void act(Action action);
+  Actions take();
 
  private:
   explicit Outbox(const std::shared_ptr<Actions>& actions) : actions_(actions) {}

@@ -1,5 +1,7 @@
 #include "protocol/rebalancing/loads.hpp"
 
+#include "protocol/messages/load_facts.hpp"
+
 namespace swarmpi {
 
 void Loads::count_in(ViewNumber view, double now_s) {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "protocol/membership/view.hpp"
-#include "protocol/messages/messages.hpp"
+#include "protocol/messages/message_kinds.hpp"
 
 namespace swarmpi {
 

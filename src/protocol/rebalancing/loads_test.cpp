@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "protocol/messages/load_facts.hpp"
+
 namespace swarmpi::loads_test {
 namespace {
 

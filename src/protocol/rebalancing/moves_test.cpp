@@ -2,7 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "protocol/fake_world_test.hpp"
+#include "protocol/membership/hearing_test.hpp"
+#include "protocol/tiny_plan_test.hpp"
 
 namespace swarmpi::moves_test {
 namespace {

@@ -6,6 +6,8 @@
 
 #include "core/check.hpp"
 #include "core/hash.hpp"
+#include "protocol/messages/collective_port.hpp"
+#include "protocol/messages/collectives.hpp"
 
 namespace swarmpi {
 namespace {

@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
+#include "protocol/messages/collectives.hpp"
 #include "protocol/messages/outbox.hpp"
-#include "protocol/messages/ports.hpp"
 
 namespace swarmpi {
 

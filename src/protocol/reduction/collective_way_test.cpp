@@ -4,6 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include "protocol/messages/collective_port.hpp"
+#include "protocol/messages/collectives.hpp"
+#include "protocol/messages/message.hpp"
+
 namespace swarmpi::collective_way_test {
 namespace {
 
@@ -15,10 +19,10 @@ std::vector<Kind> taken(const Actions& actions) {
   std::vector<Kind> found;
   for (const Action& action : actions) {
     if constexpr (std::is_constructible_v<MessageBody, Kind>) {
-      const auto* send = std::get_if<Send>(&action);
-      const auto* body = send == nullptr ? nullptr : std::get_if<Kind>(&send->message.body);
+      const auto* send = get_if<Send>(&action);
+      const auto* body = send == nullptr ? nullptr : get_if<Kind>(&send->message.body);
       if (body != nullptr) found.push_back(*body);
-    } else if (const auto* kind = std::get_if<Kind>(&action)) {
+    } else if (const auto* kind = get_if<Kind>(&action)) {
       found.push_back(*kind);
     }
   }

@@ -8,6 +8,10 @@
 
 #include "core/check.hpp"
 #include "core/hash.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/reduction.hpp"
+#include "protocol/messages/reduction_jobs.hpp"
+#include "protocol/messages/seal.hpp"
 
 namespace swarmpi {
 namespace {

@@ -18,7 +18,8 @@
 #include "core/flat_set.hpp"
 #include "core/shared_doubles.hpp"
 #include "protocol/messages/outbox.hpp"
-#include "protocol/messages/ports.hpp"
+#include "protocol/messages/reduction.hpp"
+#include "protocol/messages/seal.hpp"
 #include "protocol/reduction/chunks.hpp"
 
 namespace swarmpi {

@@ -8,6 +8,9 @@
 
 #include "core/hash.hpp"
 #include "core/random.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/reduction.hpp"
+#include "protocol/messages/reduction_jobs.hpp"
 
 namespace swarmpi::reduction_test {
 namespace {
@@ -88,12 +91,12 @@ class Replicas {
       return;
     }
     Outbox outbox;
-    if (const auto* share = std::get_if<ShareJob>(&*job)) {
+    if (const auto* share = get_if<ShareJob>(&*job)) {
       ++shares_under_way_[i];
       reductions_[i].finished(ShareResult{share->seal, share->stage, share->chunk,
                                           sum(i, share->chunk, share->addends)},
                               outbox);
-    } else if (const auto* reduce = std::get_if<ReduceJob>(&*job)) {
+    } else if (const auto* reduce = get_if<ReduceJob>(&*job)) {
       const auto [payload, cover] = sum(i, reduce->chunk, reduce->addends);
       const std::int64_t total = number(payload);
       placed[i][reduce->chunk] = total;
@@ -104,7 +107,7 @@ class Replicas {
                                            squares, payload, hash_of(total)},
                               outbox);
     } else {
-      const auto& place = std::get<PlaceJob>(*job);
+      const auto& place = get<PlaceJob>(*job);
       std::int64_t value = number(place.gradient);
       if (i == damages_at) ++value;
       placed[i][place.chunk] = value;
@@ -130,7 +133,7 @@ class Replicas {
 
   void post(std::size_t from, Outbox& outbox) {
     for (Action& action : outbox.take()) {
-      auto& send = std::get<Send>(action);
+      auto& send = get<Send>(action);
       ++messages_sent;
       pairs.insert({static_cast<std::int32_t>(from), send.to.value - 10});
       messages_.push_back({from, send});
@@ -143,10 +146,10 @@ class Replicas {
     const auto to = static_cast<std::size_t>(send.to.value - 10);
     Outbox outbox;
     for (int i = 0; i < (twice ? 2 : 1); ++i) {
-      if (const auto* share = std::get_if<ShareMessage>(&send.message.body)) {
+      if (const auto* share = get_if<ShareMessage>(&send.message.body)) {
         reductions_[to].receive(*share, PeerId(10 + static_cast<std::int32_t>(from)));
       } else {
-        reductions_[to].receive(std::get<ChunkMessage>(send.message.body), outbox);
+        reductions_[to].receive(get<ChunkMessage>(send.message.body), outbox);
       }
     }
     idle_[to] = false;
@@ -236,7 +239,7 @@ TEST(Reduction, AChunkThatIsInPlaceIsNotPlacedAgainUnderTheNextSeal) {
   Reduction first(plan);
   first.receive(chunk(0), outbox);
   const auto place = first.next_job();
-  ASSERT_TRUE(place && std::holds_alternative<PlaceJob>(*place));
+  ASSERT_TRUE(place && holds_alternative<PlaceJob>(*place));
   first.finished(PlaceResult{plan.seal, StageId(0), 0, 5});
   ASSERT_TRUE(first.complete());
 
@@ -246,7 +249,7 @@ TEST(Reduction, AChunkThatIsInPlaceIsNotPlacedAgainUnderTheNextSeal) {
   EXPECT_EQ(second.hash(), first.hash());
   second.receive(chunk(1), outbox);
   while (const auto job = second.next_job()) {
-    EXPECT_FALSE(std::holds_alternative<PlaceJob>(*job));
+    EXPECT_FALSE(holds_alternative<PlaceJob>(*job));
   }
 }
 
@@ -356,12 +359,12 @@ TEST(Reduction, WhatIsFinishedWithItsOwnerIsToldOnAfterAnotherSeal) {
   after.tell_finished(outbox);
   const Actions told = outbox.take();
   ASSERT_EQ(told.size(), 1u);
-  const auto& message = std::get<ChunkMessage>(std::get<Send>(told[0]).message.body);
+  const auto& message = get<ChunkMessage>(get<Send>(told[0]).message.body);
   EXPECT_EQ(message.chunk, 1);
   EXPECT_EQ(message.squares, squares);
   EXPECT_EQ(message.hash, hash);
   const std::optional<Job> next = after.next_job();
-  EXPECT_FALSE(next && std::holds_alternative<GatherJob>(*next)) << "nothing is here to be copied";
+  EXPECT_FALSE(next && holds_alternative<GatherJob>(*next)) << "nothing is here to be copied";
 }
 
 TEST(Reduction, BoundsWhatIsOnTheWay) {
@@ -374,7 +377,7 @@ TEST(Reduction, BoundsWhatIsOnTheWay) {
   Outbox outbox;
   int handed_out = 0;
   while (const auto job = reduction.next_job()) {
-    ASSERT_TRUE(std::holds_alternative<ShareJob>(*job)) << "nothing came from the other yet";
+    ASSERT_TRUE(holds_alternative<ShareJob>(*job)) << "nothing came from the other yet";
     ++handed_out;
   }
   EXPECT_EQ(handed_out, 3) << "shares whose result has not come";
@@ -480,7 +483,7 @@ TEST(Reduction, ByACollectiveEachReplicaRoundsAllChunksAndOwnersTellTheLearners)
   for (const std::int32_t chunk : {0, 1}) {
     const std::optional<Job> job = reduction.next_job();
     ASSERT_TRUE(job);
-    const auto& round = std::get<ReduceJob>(*job);
+    const auto& round = get<ReduceJob>(*job);
     EXPECT_EQ(round.collective, (ViewNumber{Term(1), 5}));
     EXPECT_TRUE(round.addends.empty());
     EXPECT_EQ(round.pass_on, chunk == 0) << "the other is another owner's to tell";
@@ -493,7 +496,7 @@ TEST(Reduction, ByACollectiveEachReplicaRoundsAllChunksAndOwnersTellTheLearners)
   EXPECT_NE(reduction.hash(), 0u) << "to be compared with the other's";
   const Actions sent = outbox.take();
   ASSERT_EQ(sent.size(), 1u);
-  EXPECT_EQ(std::get<Send>(sent[0]).to, PeerId(12));
+  EXPECT_EQ(get<Send>(sent[0]).to, PeerId(12));
 }
 
 TEST(Reduction, ALearnerGetsTheChunksOfACollectiveFromTheirOwners) {
@@ -503,7 +506,7 @@ TEST(Reduction, ALearnerGetsTheChunksOfACollectiveFromTheirOwners) {
   for (const std::int32_t chunk : {0, 1}) {
     reduction.receive(ChunkMessage{{}, {}, chunk, Cover::of_step(Step(3), 2), {4.0}, 9, number(7)},
                       outbox);
-    const auto place = std::get<PlaceJob>(reduction.next_job().value());
+    const auto place = get<PlaceJob>(reduction.next_job().value());
     reduction.finished(PlaceResult{place.seal, place.stage, place.chunk, 9});
   }
   EXPECT_TRUE(reduction.complete());

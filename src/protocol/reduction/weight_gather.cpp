@@ -5,6 +5,11 @@
 #include <algorithm>
 
 #include "core/check.hpp"
+#include "protocol/messages/commit.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/update_jobs.hpp"
+#include "protocol/reduction/reduction.hpp"
+#include "protocol/step/commit_record.hpp"
 
 namespace swarmpi {
 

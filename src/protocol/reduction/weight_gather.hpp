@@ -12,12 +12,16 @@
 #include <utility>
 #include <vector>
 
+#include "core/ids.hpp"
+#include "core/payload.hpp"
 #include "core/status.hpp"
 #include "protocol/messages/outbox.hpp"
-#include "protocol/messages/ports.hpp"
-#include "protocol/reduction/reduction.hpp"
+#include "protocol/reduction/blocks.hpp"
+#include "protocol/step/commit_record.hpp"
 
 namespace swarmpi {
+
+struct ReductionPlan;
 
 /// Chunks of an owner that are on their way at most: while one is sent the next is made.
 inline constexpr std::int64_t kMostWeightChunks = 2;

@@ -6,6 +6,11 @@
 #include <map>
 
 #include "core/random.hpp"
+#include "protocol/messages/commit.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/update_jobs.hpp"
+#include "protocol/reduction/reduction.hpp"
+#include "protocol/step/commit_record.hpp"
 
 namespace swarmpi::weight_gather_test {
 namespace {
@@ -56,15 +61,15 @@ class Owners {
     const std::optional<Job> job = gathers[i].next_job();
     if (!job) return false;
     Outbox outbox;
-    if (const auto* update = std::get_if<UpdateJob>(&*job)) {
+    if (const auto* update = get_if<UpdateJob>(&*job)) {
       EXPECT_EQ(owners.at(static_cast<std::size_t>(update->chunk)), static_cast<std::int64_t>(i));
       EXPECT_TRUE(weights[i].emplace(update->chunk, made_of(update->chunk)).second) << "once";
       finish(i, update->chunk, outbox);
-    } else if (const auto* copy = std::get_if<CopyWeightsJob>(&*job)) {
+    } else if (const auto* copy = get_if<CopyWeightsJob>(&*job)) {
       ++copies;
       finish(i, copy->chunk, outbox);
     } else {
-      const auto& place = std::get<PlaceWeightsJob>(*job);
+      const auto& place = get<PlaceWeightsJob>(*job);
       std::int64_t value = number(place.weights);
       if (damages_at == i && damages > 0) value += damages--;
       weights[i][place.chunk] = value;
@@ -94,7 +99,7 @@ class Owners {
   }
   void post(std::size_t from, Outbox& outbox) {
     for (Action& action : outbox.take()) {
-      messages_.push_back({from, std::get<Send>(action)});
+      messages_.push_back({from, get<Send>(action)});
       ++sent;
     }
   }
@@ -104,10 +109,10 @@ class Owners {
     WeightGather& to = gathers[static_cast<std::size_t>(send.to.value - 10)];
     const PeerId sender(static_cast<std::int32_t>(from) + 10);
     for (int time = 0; time < (twice ? 2 : 1); ++time) {
-      if (const auto* came = std::get_if<WeightsMessage>(&send.message.body)) {
+      if (const auto* came = get_if<WeightsMessage>(&send.message.body)) {
         to.receive(*came, sender);
       } else {
-        to.receive(std::get<WeightsPlaced>(send.message.body), sender);
+        to.receive(get<WeightsPlaced>(send.message.body), sender);
       }
     }
   }

@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "protocol/membership/view.hpp"
-#include "protocol/messages/messages.hpp"
+#include "protocol/messages/microbatches.hpp"
+#include "protocol/messages/table_rows.hpp"
 
 namespace swarmpi {
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "protocol/messages/microbatches.hpp"
+
 namespace swarmpi::resend_plan_test {
 namespace {
 

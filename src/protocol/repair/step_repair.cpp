@@ -4,6 +4,9 @@
 #include <memory>
 #include <optional>
 
+#include "protocol/messages/microbatches.hpp"
+#include "protocol/messages/reduction.hpp"
+#include "protocol/messages/seal.hpp"
 #include "protocol/repair/resend_plan.hpp"
 #include "protocol/repair/work_rows.hpp"
 
@@ -42,7 +45,7 @@ void repair_microbatches(OpenSteps& steps, OpenStep& open, const WorkRows& works
         const bool known = holder != path->holders.end();
         const auto to = known ? std::optional(holder->second) : std::nullopt;
         OpenSteps::Issue again = steps.issue(open, id, to, path);
-        repairs.orders.emplace_back(again.to, std::move(again.message));
+        repairs.orders.emplace_back(again.to, IssueMessage{id, std::move(again.path)});
       }
     }
   }

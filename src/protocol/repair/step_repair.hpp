@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "protocol/membership/view.hpp"
-#include "protocol/messages/messages.hpp"
 #include "protocol/repair/table_round.hpp"
 #include "protocol/run_plan.hpp"
 #include "protocol/step/open_steps.hpp"

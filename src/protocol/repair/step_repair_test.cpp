@@ -4,7 +4,8 @@
 
 #include <variant>
 
-#include "protocol/fake_world_test.hpp"
+#include "protocol/messages/table_rows.hpp"
+#include "protocol/tiny_plan_test.hpp"
 
 namespace swarmpi::step_repair_test {
 namespace {
@@ -20,7 +21,7 @@ struct Scene {
     steps.router().set_peers(view.replicas(StageId(0)), 0);
     steps.open_due(Step(0), 0);
     for (const OpenSteps::Issue& issue : steps.issue(Step(0))) {
-      issued.push_back(issue.message.microbatch);
+      issued.push_back(issue.microbatch);
     }
   }
   StepRepairs repair() { return repair_steps(steps, tables, view, plan, 1); }
@@ -54,7 +55,7 @@ TEST(StepRepair, WhatNobodyHasIsIssuedAgain) {
   EXPECT_EQ(repairs.reopened, 0);
   ASSERT_EQ(repairs.orders.size(), scene.issued.size());
   for (const auto& [peer, order] : repairs.orders) {
-    EXPECT_TRUE(std::holds_alternative<IssueMessage>(order));
+    EXPECT_TRUE(holds_alternative<IssueMessage>(order));
     EXPECT_TRUE(scene.view.serves(peer, StageId(0)));
   }
 }
@@ -79,7 +80,7 @@ TEST(StepRepair, WhereTheNextStageHasLostItTheHolderSendsItsOutputAgain) {
   ASSERT_EQ(repairs.orders.size(), scene.issued.size());
   for (const auto& [peer, order] : repairs.orders) {
     EXPECT_EQ(peer, PeerId(1));
-    EXPECT_TRUE(std::holds_alternative<ResendMessage>(order));
+    EXPECT_TRUE(holds_alternative<ResendMessage>(order));
   }
 }
 

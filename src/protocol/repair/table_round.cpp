@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include "protocol/messages/tables.hpp"
+
 namespace swarmpi {
 
 std::string TableRound::waiting_for() const {

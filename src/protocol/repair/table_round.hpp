@@ -10,12 +10,12 @@
 #include <variant>
 #include <vector>
 
-#include "protocol/messages/messages.hpp"
+#include "protocol/messages/microbatches.hpp"
+#include "protocol/messages/reduction.hpp"
+#include "protocol/messages/reports.hpp"
+#include "protocol/messages/tables.hpp"
 
 namespace swarmpi {
-
-/// The tables of a round, by peer.
-using Tables = std::map<PeerId, TableMessage>;
 
 /// When nothing has come for long, whatever the cause, tables are asked for: a peer that is silent
 /// is suspected long before, so this is for a loss that nobody has noticed.

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "protocol/fake_world_test.hpp"
+#include "protocol/messages/reduction.hpp"
+#include "protocol/messages/reports.hpp"
 #include "protocol/repair/work_rows.hpp"
+#include "protocol/tiny_plan_test.hpp"
 
 namespace swarmpi::table_round_test {
 namespace {
@@ -47,7 +49,7 @@ TEST(TableRound, HoldsBackWhatFollowsATableUntilAllAreIn) {
   round.hold_back(PeerId(0), ReducedMessage{});
   const auto late = round.release();
   ASSERT_EQ(late.size(), 2u);
-  EXPECT_TRUE(std::holds_alternative<ReportMessage>(late[0].second));
+  EXPECT_TRUE(holds_alternative<ReportMessage>(late[0].second));
   EXPECT_TRUE(round.release().empty());
 }
 

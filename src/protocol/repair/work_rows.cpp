@@ -1,5 +1,7 @@
 #include "protocol/repair/work_rows.hpp"
 
+#include "protocol/messages/table_rows.hpp"
+
 namespace swarmpi {
 
 WorkRows::WorkRows(const Tables& tables) {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "protocol/messages/table_rows.hpp"
 #include "protocol/repair/resend_plan.hpp"
 #include "protocol/repair/table_round.hpp"
 #include "protocol/step/ledger.hpp"

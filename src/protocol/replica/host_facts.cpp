@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "protocol/messages/step_facts.hpp"
+#include "protocol/messages/tables.hpp"
+
 namespace swarmpi {
 namespace {
 

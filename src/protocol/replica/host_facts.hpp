@@ -7,7 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/messages/messages.hpp"
+#include "protocol/messages/message_kinds.hpp"
+#include "protocol/messages/reports.hpp"
 
 namespace swarmpi {
 

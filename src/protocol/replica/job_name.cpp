@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "core/overloaded.hpp"
+#include "protocol/messages/all_jobs.hpp"
 
 namespace swarmpi {
 
@@ -27,24 +28,23 @@ JobName::JobName(const Job& job) : stage_(stage_of(job)) {
     first_ = range.first;
     last_ = range.end - 1;
   };
-  std::visit(
-      Overloaded{[&](const ForwardJob& j) { pass("forward pass", j.work.microbatch); },
-                 [&](const BackwardJob& j) { pass("backward pass", j.work.microbatch); },
-                 [&](const ApplyJob& j) {
-                   what_ = "update";
-                   of_ = Of::step;
-                   step_ = j.record->step;
-                 },
-                 [&](const UpdateJob& j) { chunk("update", j.record->step, j.chunk); },
-                 [&](const PlaceWeightsJob& j) { chunk("placing the weights", j.step, j.chunk); },
-                 [&](const CopyWeightsJob& j) { chunk("copying the weights", j.step, j.chunk); },
-                 [&](const TryJob&) { what_ = "reading data for a pass in"; },
-                 [&](const PrepareJob&) { what_ = "allocating"; },
-                 [&](const DropJob&) { what_ = "freeing"; },
-                 [&](const ReadJob& j) { blocks("reading", j.blocks); },
-                 [&](const WriteJob& j) { blocks("writing", j.blocks); },
-                 [&](const auto& j) { chunk("reduction", j.step, j.chunk); }},
-      job);
+  visit(Overloaded{[&](const ForwardJob& j) { pass("forward pass", j.work.microbatch); },
+                   [&](const BackwardJob& j) { pass("backward pass", j.work.microbatch); },
+                   [&](const ApplyJob& j) {
+                     what_ = "update";
+                     of_ = Of::step;
+                     step_ = j.record->step;
+                   },
+                   [&](const UpdateJob& j) { chunk("update", j.record->step, j.chunk); },
+                   [&](const PlaceWeightsJob& j) { chunk("placing the weights", j.step, j.chunk); },
+                   [&](const CopyWeightsJob& j) { chunk("copying the weights", j.step, j.chunk); },
+                   [&](const TryJob&) { what_ = "reading data for a pass in"; },
+                   [&](const PrepareJob&) { what_ = "allocating"; },
+                   [&](const DropJob&) { what_ = "freeing"; },
+                   [&](const ReadJob& j) { blocks("reading", j.blocks); },
+                   [&](const WriteJob& j) { blocks("writing", j.blocks); },
+                   [&](const auto& j) { chunk("reduction", j.step, j.chunk); }},
+        job);
 }
 
 std::string JobName::text() const {

@@ -5,7 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "protocol/messages/ports.hpp"
+#include "core/ids.hpp"
+#include "protocol/messages/port_kinds.hpp"
 
 namespace swarmpi {
 

@@ -16,7 +16,7 @@ constexpr double kTimesThePatience = 10;
 }  // namespace
 
 void JobWatch::begin(const Job& job, double awake_s) {
-  running_ = Running{{job.index(), stage_of(job)}, awake_s, std::nullopt, awake_s};
+  running_ = Running{{job.number(), stage_of(job)}, awake_s, std::nullopt, awake_s};
 }
 
 void JobWatch::end(double duration_s) {

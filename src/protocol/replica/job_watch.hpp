@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "core/flat_map.hpp"
-#include "protocol/messages/ports.hpp"
+#include "protocol/messages/port_kinds.hpp"
 #include "protocol/run_plan.hpp"
 
 namespace swarmpi {

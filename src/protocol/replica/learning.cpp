@@ -3,6 +3,11 @@
 #include <algorithm>
 
 #include "core/check.hpp"
+#include "protocol/messages/learning.hpp"
+#include "protocol/messages/learning_jobs.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/update_jobs.hpp"
+#include "protocol/step/commit_record.hpp"
 
 namespace swarmpi {
 namespace {

@@ -10,9 +10,14 @@
 #include <vector>
 
 #include "protocol/membership/view.hpp"
-#include "protocol/messages/ports.hpp"
+#include "protocol/messages/learning.hpp"
+#include "protocol/messages/learning_jobs.hpp"
+#include "protocol/messages/message_kinds.hpp"
+#include "protocol/messages/port_kinds.hpp"
+#include "protocol/messages/update_jobs.hpp"
 #include "protocol/replica/fetch_window.hpp"
 #include "protocol/run_plan.hpp"
+#include "protocol/step/commit_record.hpp"
 
 namespace swarmpi {
 

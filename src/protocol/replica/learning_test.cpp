@@ -4,7 +4,11 @@
 
 #include <memory>
 
+#include "protocol/messages/learning.hpp"
+#include "protocol/messages/learning_jobs.hpp"
+#include "protocol/messages/update_jobs.hpp"
 #include "protocol/replica/piece_requests.hpp"
+#include "protocol/step/commit_record.hpp"
 
 namespace swarmpi::learning_test {
 namespace {

@@ -6,6 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/table_rows.hpp"
+
 namespace swarmpi {
 
 Phase Work::phase() const {

@@ -10,7 +10,9 @@
 #include <utility>
 
 #include "core/flat_set.hpp"
-#include "protocol/messages/messages.hpp"
+#include "core/ids.hpp"
+#include "core/payload.hpp"
+#include "protocol/messages/message_kinds.hpp"
 
 namespace swarmpi {
 

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "protocol/messages/microbatches.hpp"
+#include "protocol/messages/table_rows.hpp"
+
 namespace swarmpi::microbatch_table_test {
 namespace {
 

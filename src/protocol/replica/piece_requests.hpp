@@ -6,7 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/messages/ports.hpp"
+#include "protocol/messages/learning.hpp"
+#include "protocol/messages/learning_jobs.hpp"
+#include "protocol/messages/port_kinds.hpp"
 
 namespace swarmpi {
 

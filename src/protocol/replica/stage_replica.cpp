@@ -5,6 +5,17 @@
 #include <utility>
 
 #include "core/check.hpp"
+#include "protocol/messages/collective_port.hpp"
+#include "protocol/messages/commit.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/pass_jobs.hpp"
+#include "protocol/messages/reduction.hpp"
+#include "protocol/messages/reduction_jobs.hpp"
+#include "protocol/messages/seal.hpp"
+#include "protocol/messages/table_rows.hpp"
+#include "protocol/messages/tables.hpp"
+#include "protocol/messages/update_jobs.hpp"
+#include "protocol/step/commit_record.hpp"
 
 namespace swarmpi {
 

@@ -11,12 +11,20 @@
 #include <variant>
 #include <vector>
 
+#include "protocol/messages/commit.hpp"
+#include "protocol/messages/learning.hpp"
 #include "protocol/messages/outbox.hpp"
+#include "protocol/messages/reduction.hpp"
+#include "protocol/messages/seal.hpp"
+#include "protocol/messages/storage_port.hpp"
+#include "protocol/messages/table_rows.hpp"
+#include "protocol/messages/tables.hpp"
 #include "protocol/reduction/collective_way.hpp"
 #include "protocol/reduction/reduction.hpp"
 #include "protocol/reduction/weight_gather.hpp"
 #include "protocol/replica/learning.hpp"
 #include "protocol/run_plan.hpp"
+#include "protocol/step/commit_record.hpp"
 
 namespace swarmpi {
 

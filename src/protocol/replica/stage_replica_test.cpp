@@ -2,7 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include "protocol/fake_world_test.hpp"
+#include "protocol/messages/reduction.hpp"
+#include "protocol/messages/reduction_jobs.hpp"
+#include "protocol/messages/seal.hpp"
+#include "protocol/messages/tables.hpp"
+#include "protocol/messages/update_jobs.hpp"
+#include "protocol/step/commit_record.hpp"
+#include "protocol/tiny_plan_test.hpp"
 
 namespace swarmpi::stage_replica_test {
 namespace {
@@ -35,7 +41,7 @@ struct Scene {
   std::optional<ReducedMessage> freezes(const SealMessage& message) {
     const auto answer = replica.freeze(message, message.stages[0], exponents, outbox);
     if (!answer) return std::nullopt;
-    return std::get<ReducedMessage>(*answer);
+    return get<ReducedMessage>(*answer);
   }
   RunPlan plan = tiny_plan(1, 4);
   Outbox outbox;
@@ -105,7 +111,7 @@ TEST(StageReplica, ReducesAllChunksAgainAtANewAttempt) {
   const auto reduces = [&]() -> std::optional<ReductionAnswer> {
     std::optional<ReductionAnswer> answer;
     while (const auto job = scene.replica.next_reduction_job()) {
-      const auto& reduce = std::get<ReduceJob>(*job);
+      const auto& reduce = get<ReduceJob>(*job);
       const std::vector<double> squares(
           static_cast<std::size_t>(reduce.blocks.end - reduce.blocks.first), 4.0);
       answer = scene.replica.finished(ReduceResult{reduce.seal, kStage, reduce.chunk,
@@ -123,7 +129,7 @@ TEST(StageReplica, ReducesAllChunksAgainAtANewAttempt) {
   EXPECT_FALSE(scene.freezes(seal));
   const auto answer = reduces();
   ASSERT_TRUE(answer);
-  EXPECT_EQ(std::get<ReducedMessage>(*answer).attempt, 1);
+  EXPECT_EQ(get<ReducedMessage>(*answer).attempt, 1);
 }
 
 TEST(StageReplica, AnUpdateWaitsForTheStateAndForgetsTheSums) {
@@ -153,15 +159,15 @@ TEST(StageReplica, ALearnerUpdatesWhatIsHere) {
   EXPECT_FALSE(scene.replica.update(commit)) << "no memory yet";
   scene.replica.learning()->allocated();
   const auto update = scene.replica.update(commit);
-  ASSERT_TRUE(update && std::get<ApplyJob>(*update).partial);
-  EXPECT_TRUE(std::get<ApplyJob>(*update).partial->here.empty());
+  ASSERT_TRUE(update && get<ApplyJob>(*update).partial);
+  EXPECT_TRUE(get<ApplyJob>(*update).partial->here.empty());
   scene.replica.updated({kStep, kStage, {{0}, {}}, {}, {}});
   EXPECT_FALSE(scene.replica.update(commit)) << "it is applied";
   scene.replica.serve_learned();
   EXPECT_EQ(scene.replica.learning(), nullptr);
   record.step = kStep.next();
   const auto next = scene.replica.update(std::make_shared<const CommitRecord>(record));
-  EXPECT_FALSE(std::get<ApplyJob>(next.value()).partial);
+  EXPECT_FALSE(get<ApplyJob>(next.value()).partial);
 }
 
 // So that it may serve at once if the last replica has died.

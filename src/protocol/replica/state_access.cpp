@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "protocol/messages/learning_jobs.hpp"
+
 namespace swarmpi {
 
 bool StateAccess::to_be_dropped(StageId stage) const {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/messages/ports.hpp"
+#include "protocol/messages/learning_jobs.hpp"
 
 namespace swarmpi {
 

@@ -5,6 +5,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "protocol/messages/load_facts.hpp"
+#include "protocol/messages/step_facts.hpp"
+#include "protocol/step/commit_record.hpp"
+#include "protocol/step/state_hash.hpp"
+
 namespace swarmpi {
 namespace {
 

@@ -11,9 +11,11 @@
 #include <vector>
 
 #include "core/status.hpp"
-#include "protocol/messages/messages.hpp"
+#include "protocol/messages/message_kinds.hpp"
 #include "protocol/run_plan.hpp"
+#include "protocol/step/commit_record.hpp"
 #include "protocol/step/stage_answers.hpp"
+#include "protocol/step/state_hash.hpp"
 
 namespace swarmpi {
 

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "protocol/fake_world_test.hpp"
+#include "protocol/messages/load_facts.hpp"
+#include "protocol/messages/step_facts.hpp"
+#include "protocol/step/commit_record.hpp"
+#include "protocol/tiny_plan_test.hpp"
 
 namespace swarmpi::agreement_test {
 namespace {

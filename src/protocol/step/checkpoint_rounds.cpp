@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "core/text.hpp"
+#include "protocol/messages/checkpoints.hpp"
+#include "protocol/messages/storage_port.hpp"
 
 namespace swarmpi {
 namespace {

@@ -11,7 +11,8 @@
 #include <vector>
 
 #include "core/status.hpp"
-#include "protocol/messages/ports.hpp"
+#include "protocol/messages/checkpoints.hpp"
+#include "protocol/messages/port_kinds.hpp"
 #include "protocol/run_plan.hpp"
 #include "protocol/step/agreement.hpp"
 

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "protocol/fake_world_test.hpp"
+#include "protocol/messages/checkpoints.hpp"
+#include "protocol/messages/storage_port.hpp"
+#include "protocol/tiny_plan_test.hpp"
 
 namespace swarmpi::checkpoint_rounds_test {
 namespace {

@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "core/check.hpp"
+#include "kernels/fixed_point.hpp"
 #include "protocol/ending_words.hpp"
+#include "protocol/step/commit_record.hpp"
 
 namespace swarmpi {
 

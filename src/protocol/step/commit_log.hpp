@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "protocol/messages/messages.hpp"
 #include "protocol/run_plan.hpp"
+#include "protocol/step/commit_record.hpp"
 
 namespace swarmpi {
 

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "protocol/fake_world_test.hpp"
+#include "kernels/fixed_point.hpp"
+#include "protocol/step/commit_record.hpp"
+#include "protocol/tiny_plan_test.hpp"
 
 namespace swarmpi::commit_log_test {
 namespace {

@@ -2,7 +2,10 @@
 
 #include <limits>
 
+#include "protocol/messages/seal.hpp"
+#include "protocol/run_plan.hpp"
 #include "protocol/step/exponents.hpp"
+#include "protocol/step/open_step.hpp"
 #include "protocol/step/schedule.hpp"
 
 namespace swarmpi {

@@ -5,6 +5,9 @@
 #include <utility>
 
 #include "core/check.hpp"
+#include "protocol/messages/seal.hpp"
+#include "protocol/messages/step_facts.hpp"
+#include "protocol/messages/table_rows.hpp"
 
 namespace swarmpi {
 

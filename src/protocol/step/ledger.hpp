@@ -13,7 +13,10 @@
 #include <set>
 #include <vector>
 
-#include "protocol/messages/messages.hpp"
+#include "core/records.hpp"
+#include "kernels/fixed_point.hpp"
+#include "protocol/messages/bitmap.hpp"
+#include "protocol/messages/message_kinds.hpp"
 #include "protocol/run_plan.hpp"
 
 namespace swarmpi {

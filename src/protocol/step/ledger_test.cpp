@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "protocol/fake_world_test.hpp"
+#include "protocol/messages/seal.hpp"
+#include "protocol/messages/step_facts.hpp"
+#include "protocol/messages/table_rows.hpp"
+#include "protocol/tiny_plan_test.hpp"
 
 namespace swarmpi::ledger_test {
 namespace {

@@ -7,6 +7,10 @@
 #include <iterator>
 
 #include "core/check.hpp"
+#include "protocol/messages/reduction.hpp"
+#include "protocol/messages/step_facts.hpp"
+#include "protocol/messages/table_rows.hpp"
+#include "protocol/messages/tables.hpp"
 #include "protocol/reduction/blocks.hpp"
 #include "protocol/reduction/chunks.hpp"
 
@@ -49,6 +53,8 @@ void OpenStep::forget(PeerId peer, std::optional<StageId> stage) {
 }
 
 // ---- Seal and reduction
+
+bool OpenStep::skipped() const { return step().value == 0 || !facts_->flagged.empty(); }
 
 std::optional<StepSeal> OpenStep::seal(const View& view, SealId& next, double now_s,
                                        const CollectiveBallot& collectives) {

@@ -10,9 +10,8 @@
 #include <vector>
 
 #include "protocol/membership/view.hpp"
-#include "protocol/messages/messages.hpp"
 #include "protocol/reduction/collective_way.hpp"
-#include "protocol/repair/table_round.hpp"
+#include "protocol/reduction/gradient_facts.hpp"
 #include "protocol/run_plan.hpp"
 #include "protocol/step/ledger.hpp"
 #include "protocol/step/stage_answers.hpp"
@@ -111,7 +110,7 @@ class OpenStep {
     std::optional<double> reduced_at_s;       // when all replicas held the whole reduced gradient
   };
 
-  bool skipped() const { return step().value == 0 || !facts_->flagged.empty(); }
+  bool skipped() const;
   /// Who holds which finished chunks of the stage's reduced gradient.
   void collect_finished_chunks(StageId stage, StageSealing& sealed, const Tables& tables);
   /// If it is a later one than the stage's: all that came of those before counts no more.

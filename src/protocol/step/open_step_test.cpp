@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include "protocol/fake_world_test.hpp"
+#include "protocol/messages/seal.hpp"
+#include "protocol/messages/step_facts.hpp"
+#include "protocol/messages/table_rows.hpp"
+#include "protocol/messages/tables.hpp"
 #include "protocol/step/commit_record.hpp"
+#include "protocol/tiny_plan_test.hpp"
 
 namespace swarmpi::open_step_test {
 namespace {

@@ -5,6 +5,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "protocol/messages/reduction.hpp"
+#include "protocol/messages/reports.hpp"
+#include "protocol/messages/tables.hpp"
+
 namespace swarmpi {
 
 OpenStep* OpenSteps::find(Step step) {
@@ -82,7 +86,7 @@ std::vector<OpenSteps::Issue> OpenSteps::issue(Step committed) {
 OpenSteps::Issue OpenSteps::issue(OpenStep& open, const MicrobatchId& id, std::optional<PeerId> to,
                                   PathRef path) {
   open.set_issued(id);
-  return {to ? *to : router_->choose(id), IssueMessage{id, std::move(path)}};
+  return {to ? *to : router_->choose(id), id, std::move(path)};
 }
 
 // ---- What peers report

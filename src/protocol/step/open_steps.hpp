@@ -59,7 +59,8 @@ class OpenSteps {
   // ---- Issue
   struct Issue {
     PeerId to;
-    IssueMessage message;
+    MicrobatchId microbatch;
+    PathRef path;
   };
   /// The microbatches to be issued now: an older step first, until the window is full.
   std::vector<Issue> issue(Step committed);

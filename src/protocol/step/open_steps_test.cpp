@@ -2,7 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "protocol/fake_world_test.hpp"
+#include "protocol/messages/reports.hpp"
+#include "protocol/tiny_plan_test.hpp"
 
 namespace swarmpi::open_steps_test {
 namespace {
@@ -84,9 +85,9 @@ TEST(OpenSteps, TheWindowBoundsWhatIsInFlight) {
   const auto first = scene.steps.issue(Step(0));
   ASSERT_EQ(first.size(), 2u);
   EXPECT_EQ(first[0].to, PeerId(0));
-  EXPECT_EQ(first[0].message.microbatch, (MicrobatchId{Step(1), Purpose::train, 0}));
+  EXPECT_EQ(first[0].microbatch, (MicrobatchId{Step(1), Purpose::train, 0}));
   EXPECT_TRUE(scene.steps.issue(Step(0)).empty());
-  scene.finishes(first[0].message.microbatch);
+  scene.finishes(first[0].microbatch);
   EXPECT_EQ(scene.steps.issue(Step(0)).size(), 1u);
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include "protocol/messages/record_port.hpp"
+
 namespace swarmpi {
 
 RunEnding::State RunEnding::state(double now_s) const {

@@ -9,7 +9,8 @@
 
 #include "core/status.hpp"
 #include "protocol/membership/view.hpp"
-#include "protocol/messages/ports.hpp"
+#include "protocol/messages/ending.hpp"
+#include "protocol/messages/record_port.hpp"
 
 namespace swarmpi {
 

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "protocol/messages/record_port.hpp"
+#include "protocol/step/commit_record.hpp"
+
 namespace swarmpi {
 
 std::optional<Step> RunRows::durable(std::int64_t number) {
@@ -14,6 +17,10 @@ std::optional<Step> RunRows::durable(std::int64_t number) {
     last_records.pop_front();
   }
   return written;
+}
+
+StoreRecord RunRows::numbered(Row row, std::vector<GoodputRow> goodput) {
+  return {++stored_, std::move(row), std::move(goodput)};
 }
 
 std::vector<RunRows::Row> RunRows::of(const AgreedStep& agreed, std::int64_t incarnation,

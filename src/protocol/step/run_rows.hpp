@@ -9,7 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/messages/ports.hpp"
+#include "core/records.hpp"
+#include "protocol/messages/port_kinds.hpp"
 #include "protocol/run_plan.hpp"
 #include "protocol/step/agreement.hpp"
 #include "protocol/step/swarm_speed.hpp"
@@ -18,16 +19,14 @@ namespace swarmpi {
 
 class RunRows {
  public:
-  using Row = decltype(StoreRecord::row);
+  using Row = Record;
 
   /// `last_row_s`: the time of the last step that has a row.
   RunRows(const RunPlan& plan, double last_row_s)
       : plan_(&plan), last_row_s_(last_row_s), speed_(plan.stage_costs) {}
 
   /// What is to be stored, and answered by durable().
-  StoreRecord numbered(Row row, std::vector<GoodputRow> goodput = {}) {
-    return {++stored_, std::move(row), std::move(goodput)};
-  }
+  StoreRecord numbered(Row row, std::vector<GoodputRow> goodput = {});
   /// All records up to this number are durable. The newest step that is thereby written: all its
   /// rows are.
   std::optional<Step> durable(std::int64_t number);

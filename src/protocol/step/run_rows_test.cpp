@@ -2,7 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "protocol/fake_world_test.hpp"
+#include "protocol/step/commit_record.hpp"
+#include "protocol/tiny_plan_test.hpp"
 
 namespace swarmpi::run_rows_test {
 namespace {

@@ -7,7 +7,6 @@
 #include <set>
 #include <vector>
 
-#include "protocol/messages/messages.hpp"
 #include "protocol/step/ledger.hpp"
 
 namespace swarmpi {

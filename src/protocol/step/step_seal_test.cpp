@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "protocol/messages/seal.hpp"
+
 namespace swarmpi::step_seal_test {
 namespace {
 

@@ -4,6 +4,10 @@
 
 #include <algorithm>
 
+#include "protocol/messages/collective_port.hpp"
+#include "protocol/messages/collectives.hpp"
+#include "protocol/messages/seal.hpp"
+
 namespace swarmpi {
 namespace {
 
@@ -18,9 +22,15 @@ bool all_in(const std::map<Key, std::set<PeerId>>& said, const Key& key,
 
 }  // namespace
 
+void CollectiveEntries::says(PeerId peer, const CollectiveWord& word) {
+  if (word.news == CollectiveNews::ready) ready_[{word.view, word.stage}].insert(peer);
+  if (word.news == CollectiveNews::frozen) frozen_[word.seal].insert(peer);
+}
+
 std::string CollectiveEntries::seals(const SealMessage& message) {
   for (const StageSeal& seal : message.stages) {
-    const auto [known, is_new] = seals_.try_emplace(seal.seal, seal);
+    const auto [known, is_new] =
+        seals_.try_emplace(seal.seal, Seal{seal.replicas, seal.collective});
     if (!is_new && known->second.collective != seal.collective) {
       return fmt::format("a seal of stage {} changes its way", seal.stage.value);
     }
@@ -29,6 +39,16 @@ std::string CollectiveEntries::seals(const SealMessage& message) {
                        seal.stage.value);
   }
   return "";
+}
+
+void CollectiveEntries::hears(PeerId peer, const CollectiveDone& done) {
+  ++counts_.done;
+  entered_s_.erase({peer, done.stage});
+}
+
+void CollectiveEntries::hears(PeerId peer, const CollectiveFailed& failed) {
+  ++counts_.failed;
+  entered_s_.erase({peer, failed.stage});
 }
 
 void CollectiveEntries::aborts(double now_s, PeerId peer, const AbortCollective& action) {

@@ -3,12 +3,16 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "protocol/messages/ports.hpp"
+#include "core/ids.hpp"
+#include "protocol/membership/view.hpp"
+#include "protocol/messages/message_kinds.hpp"
+#include "protocol/messages/port_kinds.hpp"
 
 namespace swarmpi {
 
@@ -27,23 +31,14 @@ struct CollectiveCounts {
 
 class CollectiveEntries {
  public:
-  void says(PeerId peer, const CollectiveWord& word) {
-    if (word.news == CollectiveNews::ready) ready_[{word.view, word.stage}].insert(peer);
-    if (word.news == CollectiveNews::frozen) frozen_[word.seal].insert(peer);
-  }
+  void says(PeerId peer, const CollectiveWord& word);
   /// All replicas have made the collective of this very view; and one seal has one way.
   std::string seals(const SealMessage& message);
   /// All replicas have frozen for this seal.
   std::string enters(double now_s, PeerId peer, const EnterCollective& action);
   void hears(PeerId, const CollectiveReady&) { ++counts_.ready; }
-  void hears(PeerId peer, const CollectiveDone& done) {
-    ++counts_.done;
-    entered_s_.erase({peer, done.stage});
-  }
-  void hears(PeerId peer, const CollectiveFailed& failed) {
-    ++counts_.failed;
-    entered_s_.erase({peer, failed.stage});
-  }
+  void hears(PeerId peer, const CollectiveDone& done);
+  void hears(PeerId peer, const CollectiveFailed& failed);
   void aborts(double now_s, PeerId peer, const AbortCollective& action);
   /// Whether one has just been ended that had hung without a word for so long.
   bool hung(double now_s, double at_least_s) const {
@@ -52,9 +47,14 @@ class CollectiveEntries {
   const CollectiveCounts& counts() const { return counts_; }
 
  private:
+  struct Seal {
+    std::vector<PeerId> replicas;
+    std::optional<ViewNumber> collective;
+  };
+
   std::map<std::pair<ViewNumber, StageId>, std::set<PeerId>> ready_;
   std::map<SealId, std::set<PeerId>> frozen_;
-  std::map<SealId, StageSeal> seals_;                       // one peer's part of each
+  std::map<SealId, Seal> seals_;
   std::map<std::pair<PeerId, StageId>, double> entered_s_;  // and not heard of since
   double last_hung_s_ = 0, longest_hung_s_ = 0;
   CollectiveCounts counts_;

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "protocol/messages/collective_port.hpp"
+#include "protocol/messages/collectives.hpp"
+#include "protocol/messages/seal.hpp"
+
 namespace swarmpi::collective_entries_test {
 namespace {
 

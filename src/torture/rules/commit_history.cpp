@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "protocol/step/commit_record.hpp"
+#include "protocol/step/restart_point.hpp"
 #include "torture/run_record.hpp"
 
 namespace swarmpi {

@@ -6,7 +6,8 @@
 #include <optional>
 #include <string>
 
-#include "protocol/messages/messages.hpp"
+#include "protocol/step/commit_record.hpp"
+#include "protocol/step/restart_point.hpp"
 #include "torture/rules/population.hpp"
 
 namespace swarmpi {

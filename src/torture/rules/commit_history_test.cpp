@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "protocol/step/commit_record.hpp"
+#include "protocol/step/restart_point.hpp"
+
 namespace swarmpi::commit_history_test {
 namespace {
 

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include "protocol/messages/commit.hpp"
+#include "protocol/messages/record_port.hpp"
+
 namespace swarmpi {
 namespace {
 
@@ -28,8 +31,8 @@ void Durability::refused(PeerId peer) {
 void Durability::read_journal() {
   for (; journal_read_ < disk_.journal.size(); ++journal_read_) {
     const VirtualDisk::Entry& entry = disk_.journal[journal_read_];
-    written_[entry.writer] += is_table_row(entry.record);
-    if (const auto* row = std::get_if<StepRow>(&entry.record.row)) rows_.insert(row->step);
+    written_[entry.writer] += is_table_row(*entry.record);
+    if (const auto* row = std::get_if<StepRow>(&entry.record->row)) rows_.insert(row->step);
   }
 }
 

@@ -6,6 +6,8 @@
 #include <set>
 #include <string>
 
+#include "core/ids.hpp"
+#include "core/status.hpp"
 #include "simulation/virtual_disk.hpp"
 
 namespace swarmpi {

@@ -2,6 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "core/ids.hpp"
+#include "protocol/messages/commit.hpp"
+#include "protocol/messages/ending.hpp"
+#include "protocol/messages/record_port.hpp"
+#include "protocol/step/restart_point.hpp"
+
 namespace swarmpi::durability_test {
 namespace {
 
@@ -12,7 +18,7 @@ const Status kStopped = Status::stopped("asked to stop");
 struct Scene {
   static StoreRecord row(std::int64_t step) { return {step, StepRow{.step = step}}; }
   void asks(PeerId peer, std::int64_t step) { durability.stores(peer, row(step)); }
-  void writes(PeerId peer, std::int64_t step) { disk.journal.push_back({peer, {}, row(step)}); }
+  void writes(PeerId peer, std::int64_t step) { disk.append(peer, {}, row(step)); }
   void checkpoints(std::int64_t step) {
     RestartPoint made;
     made.state.step = step;
@@ -49,7 +55,7 @@ TEST(Durability, NobodyFinishesBeforeCompletionIsDurable) {
   Scene scene;
   EXPECT_EQ(scene.durability.finishes(Status(), Step(9)),
             "nobody finishes before completion is durable: finished");
-  scene.disk.ended = EndMessage{ExitStatus::good, ""};
+  scene.disk.ended = std::make_shared<const EndMessage>(EndMessage{ExitStatus::good, ""});
   EXPECT_EQ(scene.durability.finishes(Status(), Step(9)), "");
   EXPECT_EQ(scene.durability.finishes(Status::failed("NaN"), Step(9)), "");
 }

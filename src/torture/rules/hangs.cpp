@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "protocol/ending_words.hpp"
+#include "protocol/messages/stalls.hpp"
 #include "torture/rules/population.hpp"
 
 namespace swarmpi {

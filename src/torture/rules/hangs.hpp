@@ -14,7 +14,7 @@
 
 #include "core/status.hpp"
 #include "protocol/membership/view.hpp"
-#include "protocol/messages/ports.hpp"
+#include "protocol/messages/message_kinds.hpp"
 
 namespace swarmpi {
 

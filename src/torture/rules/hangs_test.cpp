@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "protocol/messages/stalls.hpp"
+
 namespace swarmpi::hangs_test {
 namespace {
 

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/status.hpp"
+
 namespace swarmpi {
 namespace {
 

@@ -6,8 +6,8 @@
 #include <set>
 #include <string>
 
+#include "core/status.hpp"
 #include "protocol/membership/room.hpp"
-#include "protocol/messages/ports.hpp"
 
 namespace swarmpi {
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "core/status.hpp"
+
 namespace swarmpi::memory_room_test {
 namespace {
 

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <iterator>
 
+#include "core/ids.hpp"
 #include "protocol/ending_words.hpp"
+#include "protocol/messages/ending.hpp"
 
 namespace swarmpi {
 
@@ -76,7 +78,7 @@ void Population::finished(PeerId peer, const Status& status, bool run_ended, boo
 }
 
 std::string Population::finished_though_dead(PeerId peer, const Status& status,
-                                             const std::optional<EndMessage>& run_ended) const {
+                                             const EndMessage* run_ended) const {
   const bool another_writes = status.message().rfind("another run writes", 0) == 0;
   const bool harmless = (run_ended && run_ended->code == status.code()) ||
                         status.code() == ExitStatus::stopped ||

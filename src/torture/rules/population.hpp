@@ -9,7 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "protocol/messages/ports.hpp"
+#include "core/ids.hpp"
+#include "core/status.hpp"
+#include "protocol/messages/message_kinds.hpp"
 
 namespace swarmpi {
 
@@ -55,7 +57,7 @@ class Population {
   /// A peer that was declared dead finished. `run_ended`: as the durable mark says, if there is
   /// one.
   std::string finished_though_dead(PeerId peer, const Status& status,
-                                   const std::optional<EndMessage>& run_ended) const;
+                                   const EndMessage* run_ended) const;
 
   /// Finished ones included.
   bool lives(PeerId peer) const { return living_.contains(peer); }

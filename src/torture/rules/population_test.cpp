@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "core/ids.hpp"
+#include "protocol/messages/ending.hpp"
+
 namespace swarmpi::population_test {
 namespace {
 
@@ -145,7 +148,7 @@ TEST(Population, APeerThatWasDeclaredDeadEndsWithoutHarm) {
   Population peers = three();
   peers.died(kOther);
   const auto ends = [&](const Status& status, const std::optional<EndMessage>& mark) {
-    return peers.finished_though_dead(kOther, status, mark);
+    return peers.finished_though_dead(kOther, status, mark ? &*mark : nullptr);
   };
   const EndMessage complete{ExitStatus::good, ""};
   EXPECT_EQ(ends(kStopped, {}), "");

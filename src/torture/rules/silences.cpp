@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "core/ids.hpp"
 #include "protocol/ending_words.hpp"
+#include "protocol/messages/record_port.hpp"
 #include "torture/rules/population.hpp"
 
 namespace swarmpi {

@@ -5,7 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "protocol/messages/ports.hpp"
+#include "core/ids.hpp"
+#include "core/records.hpp"
+#include "core/status.hpp"
+#include "protocol/messages/port_kinds.hpp"
 
 namespace swarmpi {
 

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "core/ids.hpp"
+#include "protocol/messages/record_port.hpp"
+
 namespace swarmpi::silences_test {
 namespace {
 

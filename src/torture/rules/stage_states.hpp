@@ -6,7 +6,9 @@
 #include <string>
 #include <utility>
 
-#include "protocol/messages/ports.hpp"
+#include "core/ids.hpp"
+#include "protocol/messages/port_kinds.hpp"
+#include "protocol/step/state_hash.hpp"
 
 namespace swarmpi {
 
@@ -38,11 +40,11 @@ class StageStates {
 
   Step resumed_from_;
   bool ignores_differences_ = false;
-  std::map<Held, Step> applied_;                            // last step in the state
-  std::set<Held> applying_;                                 // an update runs
-  std::set<Held> storing_;                                  // the state is being written
-  std::map<Held, Step> loading_;                            // the state of this step
-  std::map<std::pair<Step, StageId>, ApplyResult> states_;  // of the first replica
+  std::map<Held, Step> applied_;                          // last step in the state
+  std::set<Held> applying_;                               // an update runs
+  std::set<Held> storing_;                                // the state is being written
+  std::map<Held, Step> loading_;                          // the state of this step
+  std::map<std::pair<Step, StageId>, StateHash> states_;  // of the first replica
 };
 
 }  // namespace swarmpi

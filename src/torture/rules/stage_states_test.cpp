@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include "protocol/messages/learning_jobs.hpp"
+#include "protocol/messages/storage_port.hpp"
+#include "protocol/messages/update_jobs.hpp"
+#include "protocol/step/commit_record.hpp"
+
 namespace swarmpi::stage_states_test {
 namespace {
 

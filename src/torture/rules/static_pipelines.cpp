@@ -6,6 +6,13 @@
 #include <utility>
 
 #include "core/overloaded.hpp"
+#include "protocol/messages/all_jobs.hpp"
+#include "protocol/messages/learning.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/microbatches.hpp"
+#include "protocol/messages/seal.hpp"
+#include "protocol/messages/tables.hpp"
+#include "protocol/messages/views.hpp"
 #include "protocol/method/layout.hpp"
 #include "simulation/event_trace.hpp"
 
@@ -33,7 +40,7 @@ std::string StaticPipelines::sends(PeerId peer, const Send& send, Step committed
   const Message& message = send.message;
   const PeerState& state = peers_[peer];
   constexpr const char* kNoRepair = "static pipelines repair nothing, and nobody learns in them";
-  return std::visit(
+  return visit(
       Overloaded{
           [&](const ViewMessage& m) { return publishes(m, message.incarnation, committed); },
           [&](const TableMessage&) {
@@ -168,10 +175,10 @@ std::string StaticPipelines::starts(PeerId peer, const Job& job) {
   if (!plan_.swarm.has_pipelines()) return "";
   PeerState& state = peers_[peer];
   state.job_is_old = false;
-  if (const auto* forward = std::get_if<ForwardJob>(&job)) {
+  if (const auto* forward = get_if<ForwardJob>(&job)) {
     return starts_forward(state, forward->work);
   }
-  if (const auto* backward = std::get_if<BackwardJob>(&job)) {
+  if (const auto* backward = get_if<BackwardJob>(&job)) {
     return starts_backward(state, peer, backward->work);
   }
   return "";
@@ -213,11 +220,11 @@ void StaticPipelines::finished(PeerId peer, const JobResult& result) {
   if (!plan_.swarm.has_pipelines()) return;
   PeerState& state = peers_[peer];
   if (state.job_is_old) return;
-  if (const auto* forward = std::get_if<ForwardResult>(&result)) {
+  if (const auto* forward = get_if<ForwardResult>(&result)) {
     if (!trains(forward->work)) return;
     ++state.forwards_done[{forward->work.microbatch.step, forward->work.stage}];
     state.open[forward->work.stage].insert(forward->work.microbatch);
-  } else if (const auto* backward = std::get_if<BackwardResult>(&result)) {
+  } else if (const auto* backward = get_if<BackwardResult>(&result)) {
     state.open[backward->work.stage].erase(backward->work.microbatch);
   }
 }

@@ -10,7 +10,8 @@
 #include <string>
 #include <utility>
 
-#include "protocol/messages/ports.hpp"
+#include "protocol/messages/message_kinds.hpp"
+#include "protocol/messages/port_kinds.hpp"
 #include "protocol/run_plan.hpp"
 
 namespace swarmpi {

@@ -2,8 +2,15 @@
 
 #include <gtest/gtest.h>
 
-#include "protocol/fake_world_test.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/microbatches.hpp"
+#include "protocol/messages/pass_jobs.hpp"
+#include "protocol/messages/seal.hpp"
+#include "protocol/messages/tables.hpp"
+#include "protocol/messages/views.hpp"
 #include "protocol/method/layout.hpp"
+#include "protocol/step/restart_point.hpp"
+#include "protocol/tiny_plan_test.hpp"
 
 namespace swarmpi::static_pipelines_test {
 namespace {

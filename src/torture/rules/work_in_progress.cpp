@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "protocol/messages/pass_jobs.hpp"
 #include "simulation/event_trace.hpp"
 
 namespace swarmpi {
@@ -17,9 +18,8 @@ std::string WorkInProgress::starts(PeerId peer, const Job& job, bool has_stage, 
     const bool needed = is_behind || count_.begin(peer, work, pass) || may_be_repeated_;
     return needed ? "" : "no pass is repeated without need: " + describe(work);
   };
-  if (const auto* j = std::get_if<ForwardJob>(&job))
-    return begin(j->work, WorkCount::Pass::forward);
-  if (const auto* j = std::get_if<BackwardJob>(&job)) {
+  if (const auto* j = get_if<ForwardJob>(&job)) return begin(j->work, WorkCount::Pass::forward);
+  if (const auto* j = get_if<BackwardJob>(&job)) {
     return begin(j->work, WorkCount::Pass::backward);
   }
   return "";
@@ -30,11 +30,11 @@ void WorkInProgress::finished(PeerId peer, const JobResult& result) {
   const auto through = [this](const MicrobatchId& microbatch) {
     for (auto& [leader, in_flight] : in_flight_) in_flight.erase(microbatch);
   };
-  if (const auto* pass = std::get_if<BackwardResult>(&result)) {
+  if (const auto* pass = get_if<BackwardResult>(&result)) {
     const bool last = pass->work.stage.value + 1 == plan_.stages();
     recomputed_ += pass->with_forward && !last ? 1 : 0;
     if (pass->work.stage.value == 0) through(pass->work.microbatch);
-  } else if (const auto* forward = std::get_if<ForwardResult>(&result)) {
+  } else if (const auto* forward = get_if<ForwardResult>(&result)) {
     if (forward->work.stage.value + 1 == plan_.stages()) through(forward->work.microbatch);
   }
 }

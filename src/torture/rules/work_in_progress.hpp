@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/messages/ports.hpp"
+#include "protocol/messages/port_kinds.hpp"
 #include "protocol/run_plan.hpp"
 #include "simulation/work_count.hpp"
 

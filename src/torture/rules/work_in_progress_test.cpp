@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "protocol/fake_world_test.hpp"
+#include "protocol/messages/learning_jobs.hpp"
+#include "protocol/messages/pass_jobs.hpp"
+#include "protocol/tiny_plan_test.hpp"
 
 namespace swarmpi::work_in_progress_test {
 namespace {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/check.hpp"
+#include "protocol/messages/message.hpp"
 #include "transport/mpi/send_window.hpp"
 #include "transport/wire/wire.hpp"
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "core/payload.hpp"
-#include "protocol/messages/messages.hpp"
+#include "protocol/messages/message.hpp"
 #include "transport/mpi/requests.hpp"
 #include "transport/transport.hpp"
 #include "transport/wire/frame.hpp"

@@ -20,6 +20,8 @@
 #include "core/check.hpp"
 #include "core/clock.hpp"
 #include "protocol/messages/lanes.hpp"
+#include "protocol/messages/message.hpp"
+#include "protocol/messages/transport_port.hpp"
 #include "transport/mpi/backoff.hpp"
 #include "transport/mpi/doorbell.hpp"
 #include "transport/mpi/endpoints.hpp"

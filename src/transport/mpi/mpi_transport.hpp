@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/payload.hpp"
+#include "protocol/messages/message.hpp"
 #include "transport/mpi/peer_directory.hpp"
 #include "transport/mpi/session.hpp"
 #include "transport/transport.hpp"

@@ -5,6 +5,7 @@
 
 #include "core/archive.hpp"
 #include "core/check.hpp"
+#include "protocol/messages/message.hpp"
 
 namespace swarmpi {
 namespace {

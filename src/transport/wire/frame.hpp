@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/ids.hpp"
+#include "protocol/messages/message.hpp"
 #include "transport/wire/wire.hpp"
 
 namespace swarmpi {

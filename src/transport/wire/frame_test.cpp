@@ -6,6 +6,8 @@
 #include <cstring>
 #include <memory>
 
+#include "protocol/messages/message.hpp"
+
 namespace swarmpi::frame_test {
 namespace {
 

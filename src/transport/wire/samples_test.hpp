@@ -1,6 +1,7 @@
 #pragma once
 // For tests: messages of every kind, with values that are easily lost on the way.
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <limits>
@@ -17,7 +18,9 @@
 
 #include "core/archive.hpp"
 #include "core/status.hpp"
-#include "protocol/messages/messages.hpp"
+#include "protocol/messages/message_table.hpp"
+#include "protocol/step/commit_record.hpp"
+#include "protocol/step/restart_point.hpp"
 
 namespace swarmpi::test {
 
@@ -140,7 +143,7 @@ inline TableMessage odd_table() {
   table.reduced = {{Step(7), StageId(8), 0, {{kOddNan}, 3, {}}},
                    {Step(9), StageId(10), kMost, {{}, 0, {5}}}};
   table.learned = {{StageId(11), Step(12), {~0ULL, 0}}, {StageId(-1), Step(kMost), {}}};
-  table.end = EndMessage{ExitStatus::stopped, "why"};
+  table.end = std::make_shared<const EndMessage>(EndMessage{ExitStatus::stopped, "why"});
   table.goodput = {odd_report().goodput.front(), {}};
   table.untold_s = kOddNan;
   return table;
@@ -244,17 +247,21 @@ class Filler {
   int last_ = 0;
 };
 
-template <class... Bodies>
-std::vector<MessageBody> one_of_each(std::in_place_type_t<std::variant<Bodies...>>) {
-  std::vector<MessageBody> all{Bodies()...};
-  for (auto& body : all) std::visit([](auto& message) { Filler().fill(message); }, body);
+inline std::vector<MessageBody> one_of_each() {
+  std::vector<MessageBody> all;
+  MessageKinds::for_each_row([&]<std::uint8_t, class Body>() {
+    Body body;
+    Filler().fill(body);
+    all.emplace_back(std::move(body));
+  });
+  std::ranges::sort(all, {}, &MessageBody::number);
   return all;
 }
 
 // One of every kind; then some that are easily damaged: extreme numbers, lists empty and long,
 // payloads null, empty and large.
 inline std::vector<MessageBody> one_of_everything() {
-  std::vector<MessageBody> all = one_of_each(std::in_place_type<MessageBody::Variant>);
+  std::vector<MessageBody> all = one_of_each();
   const std::vector<MessageBody> odd = {
       odd_view(),
       odd_restart(),

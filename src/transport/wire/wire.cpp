@@ -4,6 +4,8 @@
 
 #include "core/archive.hpp"
 #include "core/check.hpp"
+#include "protocol/messages/message_table.hpp"
+#include "protocol/step/commit_record.hpp"
 
 namespace swarmpi {
 

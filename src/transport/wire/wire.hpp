@@ -8,7 +8,7 @@
 
 #include "core/payload.hpp"
 #include "core/status.hpp"
-#include "protocol/messages/messages.hpp"
+#include "protocol/messages/message.hpp"
 
 namespace swarmpi {
 
