@@ -150,7 +150,7 @@ TEST(RandomSwarm, HoldsWhenAnotherRunTakesTheNextTerm) {
     EXPECT_EQ(verdict.violation, "") << "seed " << mix_bits(seed);
     outbids += verdict.faults[static_cast<std::size_t>(Fault::Kind::outbid)];
   }
-  EXPECT_GT(outbids, 100);
+  EXPECT_GT(outbids, 90);
 }
 
 TEST(RandomSwarm, HoldsWithRealKernels) {

@@ -1,4 +1,5 @@
-// The bytes of journals, manifests and marks of the end, as commit db79bc35 wrote them.
+// The bytes of journals, manifests and marks of the end, as commit db79bc35 wrote them. Its journals
+// have version 5, in which rows have the same bytes behind the version's digit.
 
 #include <gtest/gtest.h>
 
@@ -38,8 +39,9 @@ Row numbered_fields() {
 template <class Row>
 void expect_bytes(std::uint32_t type, std::uint64_t hash) {
   constexpr std::uint64_t kSynced = 7;
-  const std::string bytes = encode(numbered_fields<Row>(), kSynced);
+  std::string bytes = encode(numbered_fields<Row>(), kSynced);
   EXPECT_EQ(first_frame(bytes, kJournalFormat.newest).value().type, type) << kTypeName<Row>;
+  bytes.at(3) = '5';
   EXPECT_EQ(hash_bytes(bytes.data(), bytes.size()), hash) << kTypeName<Row>;
 }
 
@@ -52,10 +54,12 @@ TEST(JournalGolden, EveryRowHasItsTypeAndItsBytes) {
   expect_bytes<GoodputRow>(6, 0x7e1b21b2758b18ef);
 }
 
+// As version 6 has them, with the first term of the start.
 TEST(JournalGolden, ItsBeginHasItsBytes) {
-  const JournalBegin begin{1, 2, 3, 4};
+  JournalBegin begin{1, 2, 3, 4};
+  begin.first_term = 5;
   const std::string bytes = encode(begin);
-  EXPECT_EQ(hash_bytes(bytes.data(), bytes.size()), 0x28773fa5af671a0c);
+  EXPECT_EQ(hash_bytes(bytes.data(), bytes.size()), 0xef4e07f4862098c8);
 }
 
 TEST(JournalGolden, TheMarkOfTheEndHasItsText) {
