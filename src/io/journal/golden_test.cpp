@@ -1,5 +1,5 @@
-// The bytes of journals, manifests and marks of the end, as commit db79bc35 wrote them. Its journals
-// have version 5, in which rows have the same bytes behind the version's digit.
+// The bytes of journals, manifests and marks of the end, as commit db79bc35 wrote them. Its
+// journals have version 5, in which rows have the same bytes behind the version's digit.
 
 #include <gtest/gtest.h>
 
