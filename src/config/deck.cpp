@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -33,17 +34,27 @@ bool is_utf16(std::string_view text) {
 
 Result<std::string> read_file(const std::string& path) {
   const auto problem = [&](const std::string& why) { return Status::bad_input(path + ": " + why); };
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  // What the shell hands over as a deck, `<(...)`, is a pipe; any other pipe may have no writer.
+  const bool handed_over = path == "/dev/stdin" || path.starts_with("/dev/fd/");
+  constexpr int kFlags = O_RDONLY | O_CLOEXEC;
+  int descriptor = ::open(path.c_str(), handed_over ? kFlags : kFlags | O_NONBLOCK);
+  // A file server must first take back its promise to another host that nobody opens the file.
+  if (descriptor < 0 && errno == EWOULDBLOCK) descriptor = ::open(path.c_str(), kFlags);
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
       descriptor < 0 ? nullptr : ::fdopen(descriptor, "rb"), &std::fclose);
   if (!file) return problem("cannot be read: " + file_error(path, errno));
+  struct stat info {};
+  const bool is_pipe = ::fstat(descriptor, &info) == 0 && S_ISFIFO(info.st_mode);
   const std::string why_not = why_not_read(descriptor, kLargestDeckBytes);
-  if (!why_not.empty()) return problem("cannot be read: " + why_not);
-  std::string text(kLargestDeckBytes, '\0');
+  if (!why_not.empty() && !(handed_over && is_pipe)) return problem("cannot be read: " + why_not);
+  std::string text(kLargestDeckBytes + 1, '\0');
   text.resize(std::fread(text.data(), 1, text.size(), file.get()));
   if (std::ferror(file.get()) != 0) {
     return problem(std::string("cannot be read: ") + std::strerror(errno));
   }
+  const auto size_bytes = static_cast<std::int64_t>(text.size());
+  const std::string too_large = why_too_large(size_bytes, kLargestDeckBytes);
+  if (!too_large.empty()) return problem("cannot be read: " + too_large);
   if (is_utf16(text)) return problem("is UTF-16, not UTF-8: save it as UTF-8");
   return text;
 }

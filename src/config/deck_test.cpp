@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
@@ -421,6 +422,19 @@ TEST(Deck, BoundariesTakeTheCodecsThatThisVersionHas) {
 TEST(Override, IsBlamedForTheRuleItBreaks) {
   EXPECT_EQ(message_of("[swarm]\nstages = 4\n", {"model.layers=3"}),
             "--set model.layers=3: swarm.stages = 4 must not exceed model.layers = 3");
+}
+
+// As of `swarmpi check <(sed ... my.toml)`.
+TEST(LoadDeck, ReadsAPipeThatTheShellHandsOver) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const std::string text = "[train]\nsteps = 17\n";
+  ASSERT_EQ(::write(ends[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  ::close(ends[1]);
+  const Result<Config> read = load_deck("/dev/fd/" + std::to_string(ends[0]), {});
+  ::close(ends[0]);
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(read.value().train.steps, 17);
 }
 
 TEST(LoadDeck, FilesThatAreNoDecks) {

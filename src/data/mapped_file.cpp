@@ -76,8 +76,8 @@ bool MappedFile::can_be_read_anew() const {
 bool MappedFile::is_unchanged() const {
   if (size_bytes_ == 0) return true;
   struct stat info {};
-  // A file that was replaced or removed stays as it was mapped.
-  if (::stat(path_.c_str(), &info) != 0) return errno == ENOENT;
+  // A file that was replaced, removed or hidden stays as it was mapped.
+  if (::stat(path_.c_str(), &info) != 0) return errno != ESTALE;
   if (info.st_dev != opened_.st_dev || info.st_ino != opened_.st_ino) return true;
   return info.st_size == opened_.st_size && info.st_mtim.tv_sec == opened_.st_mtim.tv_sec &&
          info.st_mtim.tv_nsec == opened_.st_mtim.tv_nsec;

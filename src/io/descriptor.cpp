@@ -62,8 +62,11 @@ Descriptor Descriptor::open(const std::string& path, int flags) {
   do {
     opened.number_ = ::open(path.c_str(), flags, 0666);
     // A file server must first take back its promise to another host that nobody opens the file.
-    if (opened.number_ < 0 && errno == EWOULDBLOCK) flags &= ~O_NONBLOCK;
-  } while (opened.number_ < 0 && (errno == EINTR || errno == EWOULDBLOCK));
+    if (opened.number_ < 0 && errno == EWOULDBLOCK && (flags & O_NONBLOCK) != 0) {
+      flags &= ~O_NONBLOCK;
+      errno = EINTR;
+    }
+  } while (opened.number_ < 0 && errno == EINTR);
   return opened;
 }
 

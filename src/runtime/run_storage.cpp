@@ -172,7 +172,8 @@ Status RunStorage::perform(const CreateTerm& action) {
   if (!created.ok()) return created.status();
   journal_ = std::move(created).value();
   // A leader before this one may hang where it writes one of these, one of an earlier start too.
-  if (journal_) {
+  // Not if this process hung meanwhile: then they may be those of a later leader.
+  if (journal_ && !term_is_over()) {
     remove_temporary_files(plan_.run_file);
     for (const std::string& mark : mark_paths(journal_folder_)) remove_temporary_files(mark);
   }

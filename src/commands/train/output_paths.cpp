@@ -126,14 +126,16 @@ Result<OwnerFile> open_owner(const OutputPaths& paths, int flags) {
   if (!owner.file.valid()) {
     const int error = errno;
     if (error == ELOOP) return refused("it is a link");
-    if ((flags & O_CREAT) != 0) return refused(std::strerror(error));
-    return owner;
+    if ((flags & O_CREAT) == 0) return owner;
+    const bool is_something_else =
+        error == EACCES || error == EPERM || error == EISDIR || error == ENXIO;
+    return is_something_else ? refused(std::strerror(error)) : io_error("opening", path, error);
   }
   const std::string why_not = why_not_read(owner.file.number(), kMostBytes);
   if (!why_not.empty()) return refused(why_not);
   std::string text(kMostBytes, '\0');
   const std::int64_t count = read_at(owner.file, text.data(), text.size(), 0);
-  if (count < 0) return refused(std::strerror(errno));
+  if (count < 0) return io_error("reading", path, errno);
   text.resize(static_cast<std::size_t>(count));
   if (!is_rest_of_owner(text)) return refused("SwarMPI did not write it");
   std::istringstream lines(text);
@@ -220,7 +222,10 @@ Status check_outputs(const OutputPaths& paths, const TrainOptions& options, cons
     if (Status status = refuse_existing(paths); !status.ok()) return status;
   }
   if (Status status = refuse_checkpoints_of_a_running_run(paths); !status.ok()) return status;
+  // The run writes checkpoints of later steps only.
+  const std::int64_t latest = latest_checkpoint(paths.checkpoints);
   for (const CheckpointEntry& entry : list_checkpoints(paths.checkpoints)) {
+    if (entry.step < latest) continue;
     const Status whole = refuse_broken_link(entry);
     if (!whole.ok()) return Status::bad_input("output.checkpoint: " + whole.message());
   }
@@ -239,7 +244,10 @@ Status set_aside_damaged(const OutputPaths& paths, const std::vector<DamagedChec
           "file system, or name an older checkpoint with --resume",
           own, host_name(), one.why));
     }
-    if (Status status = set_aside(own); !status.ok()) return status;
+    const Status status = set_aside(own);
+    if (status.ok()) continue;
+    // Only a person can remove a link: no use in trying again.
+    return fs::is_symlink(own, error) ? Status::bad_input(status.message()) : status;
   }
   return {};
 }

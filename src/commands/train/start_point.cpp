@@ -58,7 +58,7 @@ constexpr char kWayOut[] =
 // that was computed, or before it is known where the model is cut, other cuts do not matter.
 enum class Cuts : std::uint8_t { must_agree, may_differ };
 Result<Config> deck_of(const std::string& deck, const std::string& where, const Config& config,
-                       Cuts cuts = Cuts::must_agree) {
+                       Cuts cuts = Cuts::must_agree, bool has_weights = true) {
   Result<Config> other = parse_deck(deck, where, {});
   if (!other.ok()) return other;
   const bool cuts_matter = config.swarm.cuts_matter() || other.value().swarm.cuts_matter();
@@ -70,7 +70,7 @@ Result<Config> deck_of(const std::string& deck, const std::string& where, const 
     if (not_known_yet) continue;
     const bool other_weights =
         difference.key.starts_with("model.") || difference.key.starts_with("swarm.boundary");
-    const char* const way = other_weights ? "" : kWayOut;
+    const char* const way = other_weights || !has_weights ? "" : kWayOut;
     return Status::bad_input(
         fmt::format("{} was made with {} = {}, this deck says {}: a resumed run must keep it{}",
                     where, difference.key, difference.a, difference.b, way));
@@ -139,7 +139,8 @@ Result<StartPoint> begin_without_checkpoint(const TrainOptions& options, const C
         existing->where, existing->from_step, *options.resume));
   }
   if (!existing->deck.empty()) {
-    const Result<Config> other = deck_of(existing->deck, existing->where, config, Cuts::may_differ);
+    const Result<Config> other =
+        deck_of(existing->deck, existing->where, config, Cuts::may_differ, false);
     if (!other.ok()) return other.status();
   }
   start.begins_again = true;

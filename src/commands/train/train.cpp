@@ -113,8 +113,11 @@ Result<std::vector<StartInfo>> agree_on_start(MpiSession& session, Result<Prepar
     }
     const bool allow_mixed = prepared.ok() && prepared.value().config.swarm.allow_mixed;
     if (Status status = check_compatible(ranks.value(), allow_mixed); !status.ok()) return status;
-    const Status counted = prepared.value().count_terms_from(session, first_term(ranks.value()));
-    if (!counted.ok()) return counted;
+    const std::int64_t first = first_term(ranks.value());
+    if (first != prepared.value().start.first_term) {
+      const Status counted = prepared.value().count_terms_from(session, first);
+      if (!counted.ok()) return counted;
+    }
     if (allow_mixed) {
       const std::optional<Checkpoint>& resumed = prepared.value().start.checkpoint;
       prepared.value().fingerprint =

@@ -30,9 +30,9 @@ constexpr std::int64_t kMostIncarnations = 1'000'000'000'000;
 
 /// Gradients are fp32: the largest is below 2^128. Exponents fall below those of fp32 only while
 /// all gradients are zero, by one a step.
-bool is_possible_exponent(std::int16_t exponent) {
+bool is_possible_exponent(std::int16_t exponent, std::int64_t step) {
   constexpr int kLargest = 128, kLeast = -1024;
-  return exponent == kernels::kNoExponent || (exponent >= kLeast && exponent <= kLargest);
+  return exponent == kernels::kNoExponent || (exponent >= kLeast - step && exponent <= kLargest);
 }
 
 /// How long a file of a checkpoint may take to be seen on another host than that of its writer.
@@ -332,7 +332,8 @@ Status Checkpoint::check_state(std::int64_t tensors, std::int64_t versions) cons
       return refused(
           fmt::format("exponents of {} tensors, the model has {}", exponents.size(), tensors));
     }
-    const auto impossible = std::ranges::find_if_not(exponents, is_possible_exponent);
+    const auto impossible = std::ranges::find_if_not(
+        exponents, [&](std::int16_t e) { return is_possible_exponent(e, state.step); });
     if (impossible == exponents.end()) continue;
     return refused(fmt::format("exponent {} of tensor {}, which no gradient has", *impossible,
                                impossible - exponents.begin()));

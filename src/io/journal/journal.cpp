@@ -10,7 +10,6 @@
 #include <cinttypes>
 #include <cstdio>
 #include <filesystem>
-#include <iterator>
 #include <limits>
 #include <optional>
 #include <sstream>
@@ -213,23 +212,6 @@ Result<std::int64_t> step_of_start(const std::string& folder, const JournalBegin
 std::int64_t highest_term(const std::string& folder) {
   const std::vector<std::int64_t> terms = terms_in(folder);
   return terms.empty() ? 0 : terms.back();
-}
-
-std::vector<std::int64_t> terms_without_marks(const std::string& folder, std::int64_t below) {
-  std::vector<std::int64_t> terms, marked;
-  const FileCall call("listing", folder);
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    const std::string name = at->path().filename().string();
-    if (const auto term = term_of(name); term && *term < below) terms.push_back(*term);
-    if (const auto over = term_number(name, kOverPrefix)) marked.push_back(*over);
-  }
-  std::sort(terms.begin(), terms.end());
-  std::sort(marked.begin(), marked.end());
-  std::vector<std::int64_t> without;
-  std::set_difference(terms.begin(), terms.end(), marked.begin(), marked.end(),
-                      std::back_inserter(without));
-  return without;
 }
 
 std::int64_t highest_named_term(const std::string& folder) {

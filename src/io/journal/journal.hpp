@@ -101,8 +101,6 @@ Status was_renamed(const std::string& folder, std::int64_t term, std::int64_t it
 
 /// Highest N of the `term-N` files, 0 if none or no folder.
 std::int64_t highest_term(const std::string& folder);
-/// Those of the folder's terms below this number that no file `over-N` is about.
-std::vector<std::int64_t> terms_without_marks(const std::string& folder, std::int64_t below);
 /// The highest number of a term that anything in the folder names: term files, what the proof of a
 /// term leaves, and the marks, whole or not. A later start takes a higher one: no mark of an
 /// earlier start is about its terms.

@@ -46,12 +46,16 @@ constexpr std::int64_t kMostWithoutFiles = 64;
 }  // namespace
 
 // Upwards, so that a death in between leaves no unmarked term below a marked one. Marks that were
-// left by something else may have gaps below them: then a listing shows which terms have none.
+// left by something else may have gaps below them: then a listing shows which terms have none. An
+// empty mark is that of a proof that was cut short, and is replaced.
 Status mark_earlier_terms_over(const std::string& folder, std::int64_t term) {
   std::int64_t first = term;
   const std::int64_t least = std::max<std::int64_t>(1, term - kMostWithoutFiles);
   while (first > least && !is_marked(over_mark_path(folder, first - 1))) --first;
-  std::vector<std::int64_t> unmarked = terms_without_marks(folder, first);
+  std::vector<std::int64_t> unmarked;
+  for (const std::int64_t earlier : terms_in(folder)) {
+    if (earlier < first && !is_marked(over_mark_path(folder, earlier))) unmarked.push_back(earlier);
+  }
   for (; first < term; ++first) unmarked.push_back(first);
   for (const std::int64_t earlier : unmarked) {
     const Status marked =

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <optional>
 #include <string_view>
 
@@ -68,6 +69,15 @@ TEST(TermProof, TermsBelowAGapOfMarksAreMarkedToo) {
   EXPECT_EQ(later_term(folder.path(), 1).value(), Later(7));
   EXPECT_EQ(later_term(folder.path(), 3).value(), Later(7));
   EXPECT_EQ(later_term(folder.path(), 5).value(), Later(6));
+}
+
+// Term 1 stood still in the midst of its proof: its empty mark is none.
+TEST(TermProof, ReplacesAnEmptyMarkBelowAGapOfMarks) {
+  const TestFolder folder;
+  for (const char* name : {"term-1", "over-1"}) std::ofstream(folder / name);
+  std::ofstream(folder / "over-3") << "term 4\n";
+  ASSERT_TRUE(mark_earlier_terms_over(folder.path(), 5).ok());
+  EXPECT_EQ(later_term(folder.path(), 1).value(), Later(5));
 }
 
 TEST(TermProof, ATermFarAboveAllOthersIsBegunAtOnce) {
