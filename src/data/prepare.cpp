@@ -215,9 +215,9 @@ Status compare_with_texts(const std::string& out, const std::set<std::string>& p
 }  // namespace
 
 std::int64_t PreparedText::not_text() const {
-  std::int64_t files = binary.files + utf16.files + not_utf8.files + unreadable.files;
-  for (const auto& [what, kind] : foreign) files += kind.files;
-  return files;
+  std::int64_t count = binary.files + utf16.files + not_utf8.files + unreadable.files;
+  for (const auto& [what, kind] : foreign) count += kind.files;
+  return count;
 }
 
 std::string PreparedText::advice() const {

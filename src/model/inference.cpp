@@ -24,10 +24,18 @@ std::int64_t rounded_up(std::int64_t tokens, std::int64_t context) {
   return std::min((tokens + kStep - 1) / kStep * kStep, context);
 }
 
+std::vector<StageSpec> specs_for_inference(const Config& config) {
+  return config.swarm.cuts_matter() ? partition_model(config) : partition_model(config.model, 1);
+}
+
+}  // namespace
+
+// Not in the anonymous namespace: a class of external linkage has members of these types.
+//
 // The passes over so many positions of each sequence.
-struct Window {
-  Window(StageShape shape, const StageSpec& spec, const StageTensors& tensors,
-         kernels::Backend& backend)
+struct InferenceWindow {
+  InferenceWindow(StageShape shape, const StageSpec& spec, const StageTensors& tensors,
+                  kernels::Backend& backend)
       : passes(shape, spec, tensors, backend), slots(shape, backend, 0) {}
 
   Passes passes;
@@ -42,14 +50,8 @@ struct InferenceStage {
   StageSpec spec;
   StageTensors tensors;
   StageState state;
-  std::unique_ptr<Window> window;
+  std::unique_ptr<InferenceWindow> window;
 };
-
-std::vector<StageSpec> specs_for_inference(const Config& config) {
-  return config.swarm.cuts_matter() ? partition_model(config) : partition_model(config.model, 1);
-}
-
-}  // namespace
 
 struct Inference::Impl {
   Impl(const Config& deck, kernels::Backend& kernels)
@@ -75,7 +77,8 @@ struct Inference::Impl {
       shape.context = positions;
       shape.rows = sequences * positions;
       stage->window = nullptr;  // its memory first
-      stage->window = std::make_unique<Window>(shape, stage->spec, stage->tensors, backend);
+      stage->window =
+          std::make_unique<InferenceWindow>(shape, stage->spec, stage->tensors, backend);
       boundary.resize(shape.activations_format().size_bytes());
     }
   }

@@ -56,7 +56,11 @@ TEST(JournalGolden, EveryRowHasItsTypeAndItsBytes) {
 
 // As version 6 has them, with the first term of the start.
 TEST(JournalGolden, ItsBeginHasItsBytes) {
-  JournalBegin begin{1, 2, 3, 4};
+  JournalBegin begin;
+  begin.term = 1;
+  begin.incarnation = 2;
+  begin.from_step = 3;
+  begin.delay = 4;
   begin.first_term = 5;
   const std::string bytes = encode(begin);
   EXPECT_EQ(hash_bytes(bytes.data(), bytes.size()), 0xef4e07f4862098c8);

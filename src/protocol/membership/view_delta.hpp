@@ -15,8 +15,8 @@ namespace swarmpi {
 struct PeerRoles {
   PeerId peer;
   bool member = false;
-  std::set<StageId> serves, learns, leaves;
-  std::optional<std::int64_t> budget_bytes;
+  std::set<StageId> serves = {}, learns = {}, leaves = {};
+  std::optional<std::int64_t> budget_bytes = {};
 
   bool operator==(const PeerRoles&) const = default;
 };

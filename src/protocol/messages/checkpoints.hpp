@@ -27,7 +27,7 @@ struct StageStoredMessage {
   bool stored = false;
   StoredFile file;
   std::vector<std::uint64_t> tensor_hashes;  // of what was written, in tensor order
-  std::string why_not;  // its storage hangs; "" where it is not stored: the state has moved on
+  std::string why_not = {};  // its storage hangs; "" where it is not stored: the state has moved on
 };
 SWARMPI_FIELDS(StageStoredMessage, step, stage, stored, file, tensor_hashes, why_not);
 

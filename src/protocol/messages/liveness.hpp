@@ -52,8 +52,8 @@ SWARMPI_FIELDS(FencedMessage);
 /// that departs to all: this peer is the sender, and sends nothing after it.
 struct LostMessage {
   PeerId peer;
-  bool left = false;  ///< it departed in good order
-  std::string why;    ///< of a peer that gives itself up, for people
+  bool left = false;     ///< it departed in good order
+  std::string why = {};  ///< of a peer that gives itself up, for people
 };
 SWARMPI_FIELDS(LostMessage, peer, left, why);
 

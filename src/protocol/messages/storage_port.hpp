@@ -50,7 +50,7 @@ struct LoadStage {
   StageId stage;
   Step step;
   std::vector<StoredFile> files;
-  Ownership ownership;  ///< the moments that this peer has from now on
+  Ownership ownership = {};  ///< the moments that this peer has from now on
 };
 SWARMPI_FIELDS(LoadStage, incarnation, stage, step, files, ownership);
 

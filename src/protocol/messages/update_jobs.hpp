@@ -64,9 +64,9 @@ SWARMPI_FIELDS(CopyWeightsJob, step, stage, chunk, blocks);
 struct ApplyResult {
   Step step;
   StageId stage;
-  StateHash hash;                     // 0 of tensors that a learner does not have as a whole
-  std::vector<PayloadRef> gradients;  // of the pieces under way; null where skipped
-  std::vector<float> ratios;          // RatiosMessage; empty where there are none
+  StateHash hash;                          // 0 of tensors that a learner does not have as a whole
+  std::vector<PayloadRef> gradients = {};  // of the pieces under way; null where skipped
+  std::vector<float> ratios = {};          // RatiosMessage; empty where there are none
 };
 SWARMPI_FIELDS(ApplyResult, step, stage, hash, gradients, ratios);
 

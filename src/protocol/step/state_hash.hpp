@@ -14,7 +14,7 @@ struct StateHash {
   /// add up to what one that has all would say.
   std::vector<std::uint64_t> tensors;
   /// Of all weights, where each replica owns a range: all have the same. Else empty.
-  std::vector<std::uint64_t> weights;
+  std::vector<std::uint64_t> weights = {};
 
   bool operator==(const StateHash&) const = default;
 };
