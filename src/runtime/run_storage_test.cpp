@@ -221,6 +221,8 @@ TEST(RunStorage, ARunThatBeginsAgainHasNoRowsOfAnEarlierStart) {
   first.take(StoreRecord{2, at_step(1)});
   while (first.next<RecordDurable>().number < 2) continue;
   EXPECT_EQ(highest_named_term(journal), 1);
+  // It publishes its rows right after it has said that they are durable.
+  while (!std::filesystem::exists(folder / "RUN.h5")) usleep(1000);
   Writer second(folder.path(), 2);
   EXPECT_TRUE(second.answer_to<TermCreated>(CreateTerm{Term(2)}).created);
   EXPECT_EQ(read_run_file(folder / "RUN.h5").value().history.steps.size(), 0u)
